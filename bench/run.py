@@ -1,0 +1,291 @@
+"""Measure Pellucid beside PyTorch eager, in one process and in turns.
+
+    python bench/run.py              speed of small programs, single operations and the import
+    python bench/run.py --memory     resident memory over 100 000 training steps
+    python bench/run.py --scaling    cost per node for chains of a thousand to a million nodes
+
+Both libraries run the same code of `workloads.py`. Rounds alternate, and the best round of each counts,
+because noise on a shared machine only ever adds time.
+"""
+
+import argparse
+import functools
+import importlib
+import importlib.util
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy
+import workloads
+
+import pellucid
+
+RESULTS = Path(__file__).parent / "results" / "latest.json"
+ROUND_SECONDS = 0.02  # long enough that the clock and the loop around it do not show
+NOTE = "Machines are noisy: trust the ratios, not the microseconds, and repeat before you believe a change."
+
+
+@dataclass
+class Row:
+    name: str
+    pellucid: float
+    torch: float | None = None
+    numpy: float | None = None
+    goal: float | None = None
+    unit: str = "us"
+
+    @property
+    def ratio(self) -> float | None:
+        return self.torch / self.pellucid if self.torch else None
+
+
+# ---- measuring -------------------------------------------------------------------------------------------
+
+
+def interleaved(steps: dict[str, Callable], rounds: int) -> dict[str, float]:
+    """Best microseconds per call of each step; the order turns round so that nobody always runs first."""
+    repeats = {name: _repeats(step) for name, step in steps.items()}
+    best = dict.fromkeys(steps, float("inf"))
+    order = list(steps)
+    for _ in range(rounds):
+        for name in order:
+            best[name] = min(best[name], _time(steps[name], repeats[name]) / repeats[name])
+        order.reverse()
+    return {name: seconds * 1e6 for name, seconds in best.items()}
+
+
+def _repeats(step: Callable) -> int:
+    """How many calls fill one round; doubling also warms caches and allocators."""
+    repeats = 1
+    while (seconds := _time(step, repeats)) < ROUND_SECONDS / 2:
+        repeats *= 2
+    return max(1, round(repeats * ROUND_SECONDS / seconds))
+
+
+def _time(step: Callable, repeats: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeats):
+        step()
+    return time.perf_counter() - start
+
+
+# ---- the rows --------------------------------------------------------------------------------------------
+
+CHAIN_GOALS = {(): 2.2, (16,): 2.2, (64, 64): 1.6, (256, 256): 1.0, (1024, 1024): 1.0}
+
+
+def speed_rows(libraries: dict, rounds: int) -> list[Row]:
+    rows = []
+    for shape, goal in CHAIN_GOALS.items():
+        name = f"chain of {workloads.CHAIN_OPS} {shape}"
+        build = functools.partial(workloads.chain, shape=shape)
+        rows.append(_row(name, libraries, build, rounds, goal=goal))
+    rows.append(_row("mlp 32-64-64-10", libraries, workloads.mlp, rounds))
+    for op in workloads.SINGLE_OPS:
+        floor = workloads.single_op_numpy(numpy, op)
+        build = functools.partial(workloads.single_op, name=op)
+        rows.append(_row(f"one {op}", libraries, build, rounds, floor=floor))
+    return rows
+
+
+def _row(name, libraries, build, rounds, goal=None, floor=None) -> Row:
+    _progress(name)
+    steps = {library: build(module) for library, module in libraries.items()}
+    if floor is not None:
+        steps["numpy"] = floor
+    return Row(name, goal=goal, **interleaved(steps, rounds))
+
+
+def import_rows(libraries: dict) -> list[Row]:
+    """Seconds that an import adds to a bare interpreter."""
+    _progress("import")
+    modules = [*libraries, "numpy"]
+    best = dict.fromkeys(["", *modules], float("inf"))
+    for _ in range(5):
+        for module in best:
+            best[module] = min(best[module], _interpreter_seconds(f"import {module}" if module else "pass"))
+    added = {module: (best[module] - best[""]) * 1e3 for module in modules}
+    return [Row("import", unit="ms", **added)]
+
+
+def _interpreter_seconds(code: str) -> float:
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", code], check=True)
+    return time.perf_counter() - start
+
+
+def scaling_rows(libraries: dict) -> list[Row]:
+    """Cost of one node, forward and backward, for longer and longer chains: flat means linear."""
+    forward_rows, backward_rows = [], []
+    for length in (1_000, 10_000, 100_000, 1_000_000):
+        _progress(f"{length:,} nodes")
+        costs = _best_costs(libraries, length)
+        forward_rows.append(Row(f"forward  {length:>9,} nodes", **{name: pair[0] for name, pair in costs}))
+        backward_rows.append(Row(f"backward {length:>9,} nodes", **{name: pair[1] for name, pair in costs}))
+    return forward_rows + backward_rows
+
+
+def _best_costs(libraries: dict, length: int) -> list[tuple[str, list[float]]]:
+    """The best forward and the best backward of each library, over rounds taken in turns."""
+    rounds = max(3, min(20, 200_000 // length))
+    seen = [[_chain_cost(library, length) for library in libraries.values()] for _ in range(rounds)]
+    best = [[min(costs) for costs in zip(*pairs)] for pairs in zip(*seen)]
+    return list(zip(libraries, best))
+
+
+def _chain_cost(library, length: int) -> tuple[float, float]:
+    """Microseconds per node of one forward and one backward pass."""
+    forward, backward = workloads.long_chain(library, length)
+    start = time.perf_counter()
+    y = forward()
+    middle = time.perf_counter()
+    backward(y)
+    del y  # freeing the graph belongs to its cost
+    end = time.perf_counter()
+    return (middle - start) / length * 1e6, (end - middle) / length * 1e6
+
+
+def memory_growth(library, steps: int) -> list[tuple[int, float]]:
+    """Resident megabytes after every tenth of `steps`, from a start that has already warmed up."""
+    step = workloads.mlp_training(library)
+    _time(step, min(1_000, steps))
+    seen = [(0, _resident_megabytes())]
+    for tenth in range(1, 11):
+        _time(step, steps // 10)
+        seen.append((tenth * (steps // 10), _resident_megabytes()))
+        _progress(f"{seen[-1][0]} steps, {seen[-1][1]:.1f} MB")
+    return seen
+
+
+def _resident_megabytes() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+# ---- reporting -------------------------------------------------------------------------------------------
+
+
+def table(rows: list[Row]) -> str:
+    heads = ("", "pellucid", "torch", "numpy", "torch/pellucid", "goal")
+    cells = [heads, *(_cells(row) for row in rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(heads))]
+    return "\n".join(_aligned(line, widths) for line in cells)
+
+
+def _aligned(line: tuple[str, ...], widths: list[int]) -> str:
+    numbers = [cell.rjust(width) for cell, width in zip(line[1:], widths[1:])]
+    return "  ".join([line[0].ljust(widths[0]), *numbers]).rstrip()
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    values = (row.pellucid, row.torch, row.numpy)
+    times = ["-" if value is None else f"{value:,.2f} {row.unit}" for value in values]
+    ratio = f"{row.ratio:.2f}x" if row.ratio else "-"
+    return (row.name, *times, ratio, _goal(row))
+
+
+def _goal(row: Row) -> str:
+    if row.goal is None or row.ratio is None:
+        return ""
+    return f"{row.goal:.1f}x {'met' if row.ratio >= row.goal else 'MISSED'}"
+
+
+def _progress(what: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{what} ...", end="", file=sys.stderr, flush=True)
+
+
+def _clear_progress() -> None:
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def machine(libraries: dict) -> dict[str, str]:
+    """What a reader needs to compare two reports."""
+    cores = str(os.cpu_count())
+    blas_threads = os.environ.get("OPENBLAS_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS")
+    facts = {
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}, {cores} cores, {_load()}",
+        "numpy": f"{numpy.__version__}, BLAS threads {blas_threads or f'{cores} (default)'}",
+        "pellucid": pellucid.__version__,
+    }
+    if "torch" in libraries:
+        torch = libraries["torch"]
+        facts["torch"] = f"{torch.__version__}, threads {torch.get_num_threads()}"
+    else:
+        facts["torch"] = "not installed: only Pellucid is measured (pip install torch==2.13.0)"
+    return facts
+
+
+def _load() -> str:
+    """On a busy machine threaded rows were seen a hundred times slower, so the load must be visible."""
+    return f"load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "load unknown"
+
+
+def print_memory(seen: list[tuple[int, float]]) -> None:
+    for steps, megabytes in seen:
+        print(f"{steps:>9,} steps  {megabytes:8.1f} MB")
+    print(f"growth after warm-up: {seen[-1][1] - seen[0][1]:+.1f} MB over {seen[-1][0]:,} steps")
+
+
+def write_results(results: dict) -> None:
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    print(f"\nwritten: {os.path.relpath(RESULTS)}")
+
+
+# ---- the command -----------------------------------------------------------------------------------------
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--memory", action="store_true", help="measure memory over many training steps")
+    parser.add_argument("--scaling", action="store_true", help="measure the cost per node of long chains")
+    parser.add_argument("--rounds", type=int, default=15, help="rounds per row, the best counts (default 15)")
+    parser.add_argument("--steps", type=int, default=100_000, help="steps of --memory (default 100000)")
+    parser.add_argument("--torch-threads", type=int, help="threads of torch (default: torch's own choice)")
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    libraries = {"pellucid": pellucid}
+    if importlib.util.find_spec("torch"):
+        libraries["torch"] = importlib.import_module("torch")
+        if arguments.torch_threads:
+            libraries["torch"].set_num_threads(arguments.torch_threads)
+
+    results: dict = {"machine": machine(libraries)}
+    for name, fact in results["machine"].items():
+        print(f"{name:9} {fact}")
+    print(f"{NOTE}\n")
+
+    if arguments.scaling:
+        results["scaling"] = _report(scaling_rows(libraries))
+    if arguments.memory:
+        results["memory"] = memory_growth(pellucid, arguments.steps)
+        _clear_progress()
+        print_memory(results["memory"])
+    if not (arguments.scaling or arguments.memory):
+        results["speed"] = _report(speed_rows(libraries, arguments.rounds) + import_rows(libraries))
+    write_results(results)
+
+
+def _report(rows: list[Row]) -> list[dict]:
+    _clear_progress()
+    print(table(rows))
+    return [asdict(row) | {"ratio": row.ratio} for row in rows]
+
+
+if __name__ == "__main__":
+    main()

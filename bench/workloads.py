@@ -1,0 +1,123 @@
+"""The programs that are timed, written once against the torch API and handed the library to run on.
+
+Each builder takes the library (`torch` or `pellucid`), makes its inputs, and returns a function of no
+arguments that does the work once. Nothing here knows which library it was given.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+Step = Callable[[], object]
+
+CHAIN_OPS = 21
+
+
+def chain(torch, shape: tuple[int, ...]) -> Step:
+    """21 multiplications and additions, a sum, and the backward pass through all of them."""
+    torch.manual_seed(0)
+    # Near one and near zero: twenty-one steps must neither overflow nor sink into slow denormal numbers.
+    x = (torch.rand(shape) + 0.5).requires_grad_()
+    w = (torch.rand(shape) * 0.1 + 0.95).requires_grad_()
+    b = (torch.rand(shape) * 0.1).requires_grad_()
+
+    def step():
+        x.grad = w.grad = b.grad = None
+        y = x
+        for _ in range(CHAIN_OPS // 2):
+            y = y * w
+            y = y + b
+        y = y * w
+        y.sum().backward()
+
+    return step
+
+
+# Each takes the namespace too (`torch`, `pellucid` or `numpy`) so that plain NumPy runs the same line.
+SINGLE_OPS: dict[str, tuple[tuple[int, ...], Callable]] = {
+    "mul": ((16,), lambda xp, a, b: a * b),
+    "add": ((16,), lambda xp, a, b: a + b),
+    "exp": ((16,), lambda xp, a, b: xp.exp(a)),
+    "matmul": ((8, 8), lambda xp, a, b: a @ b),
+    "reshape": ((16,), lambda xp, a, b: a.reshape(4, 4)),
+    "sum": ((16,), lambda xp, a, b: a.sum()),
+}
+
+
+def single_op(torch, name: str) -> Step:
+    """One recorded operation on a small tensor: nearly all of its time is the library's overhead."""
+    shape, function = SINGLE_OPS[name]
+    torch.manual_seed(0)
+    a = torch.rand(shape).requires_grad_()
+    b = torch.rand(shape).requires_grad_()
+    return lambda: function(torch, a, b)
+
+
+def single_op_numpy(numpy, name: str) -> Step:
+    """The same operation on bare arrays: the floor that no library on NumPy can go below."""
+    shape, function = SINGLE_OPS[name]
+    generator = numpy.random.default_rng(0)
+    a = generator.random(shape, dtype=numpy.float32)
+    b = generator.random(shape, dtype=numpy.float32)
+    return lambda: function(numpy, a, b)
+
+
+MLP_SIZES = (32, 64, 64, 10)
+MLP_BATCH = 16
+
+
+def _mlp(torch):
+    torch.manual_seed(0)
+    weights = [
+        (torch.randn(size_in, size_out) * size_in**-0.5).requires_grad_()
+        for size_in, size_out in pairwise(MLP_SIZES)
+    ]
+    biases = [torch.zeros(size_out, requires_grad=True) for size_out in MLP_SIZES[1:]]
+    inputs, targets = torch.randn(MLP_BATCH, MLP_SIZES[0]), torch.randn(MLP_BATCH, MLP_SIZES[-1])
+    parameters = weights + biases
+
+    def step():
+        for parameter in parameters:
+            parameter.grad = None
+        hidden = inputs
+        for weight, bias in zip(weights[:-1], biases[:-1]):
+            hidden = (hidden @ weight + bias).tanh()
+        error = hidden @ weights[-1] + biases[-1] - targets
+        (error * error).mean().backward()
+
+    return parameters, step
+
+
+def mlp(torch) -> Step:
+    """Forward and backward of a 32-64-64-10 perceptron on a batch of 16."""
+    return _mlp(torch)[1]
+
+
+def mlp_training(torch) -> Step:
+    """The same perceptron with a step of gradient descent, for the memory run."""
+    parameters, forward_backward = _mlp(torch)
+
+    def step():
+        forward_backward()
+        with torch.no_grad():
+            for parameter in parameters:
+                parameter -= 0.01 * parameter.grad
+
+    return step
+
+
+def long_chain(torch, length: int) -> tuple[Step, Callable[[object], None]]:
+    """For a scalar chain of `length` nodes: `forward()` makes it, `backward(y)` walks and frees it."""
+    x = torch.ones((), requires_grad=True)
+    w = torch.ones((), requires_grad=True)
+
+    def forward():
+        y = x
+        for _ in range(length):
+            y = y * w
+        return y
+
+    def backward(y):
+        x.grad = w.grad = None
+        y.backward()
+
+    return forward, backward

@@ -1,0 +1,106 @@
+"""Who wrote to this memory, and when: the ledger that catches stale saved values.
+
+A write is an event with a number, a recorded node is an event with a number (the same counter). A saved array is
+stale when its memory was written after its node was born. So recording costs nothing: only writes are noted, and
+backward looks them up. Memory is known by the ndarray that owns it, hence views share their fate.
+
+Memory that a NumPy array outside shares (`.numpy()`, `from_numpy`) can be written without our knowledge. For such
+memory a fingerprint is taken when it is saved, and compared before it is used.
+"""
+
+import sys
+import weakref
+import zlib
+from itertools import count
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from pellucid.core.provenance import Place, getframe, outside
+
+tick = count(1).__next__
+
+
+class Write:
+    """The latest write to one block of memory."""
+
+    __slots__ = ("code", "count", "lasti", "operation", "owner", "tick")
+
+    def __init__(self, owner: "weakref.ref[np.ndarray]") -> None:
+        self.owner = owner
+        self.count = 0
+        self.tick = 0
+        self.operation = ""
+        self.code: CodeType | None = None
+        self.lasti = 0
+
+    @property
+    def place(self) -> Place | None:
+        return None if self.code is None else Place(self.code, self.lasti)
+
+
+WRITES: dict[int, Write] = {}
+latest = 0  # the number of the latest write or exposure: a node born after it cannot be stale
+EXPOSED: dict[int, tuple["weakref.ref[np.ndarray]", int, int | None]] = {}  # owner, tick, fingerprint
+
+
+def owner_of(array: np.ndarray) -> np.ndarray:
+    """The ndarray that owns the memory a view looks at."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def note_write(array: np.ndarray, operation: str) -> None:
+    """Remember that a block of memory was overwritten, by which operation and on which line of the user's."""
+    global latest
+    owner = owner_of(array)
+    key = id(owner)
+    write = WRITES.get(key)
+    if write is None:
+        write = WRITES[key] = Write(weakref.ref(owner, lambda _, key=key: WRITES.pop(key, None)))  # type: ignore[misc]
+    frame = outside(getframe(1))
+    write.count += 1
+    latest = write.tick = tick()
+    write.operation = operation
+    write.code = frame.f_code
+    write.lasti = frame.f_lasti
+
+
+def write_to(array: Any) -> Write | None:
+    """The latest known write to an array's memory, if any."""
+    return WRITES.get(id(owner_of(array))) if isinstance(array, np.ndarray) else None
+
+
+def version_of(array: Any) -> int:
+    """How often an array's memory was written in place: PyTorch's `_version`."""
+    write = write_to(array)
+    return 0 if write is None else write.count
+
+
+def fingerprint(array: np.ndarray) -> int:
+    """A checksum of an array's bytes that depends on their order."""
+    return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).reshape(-1)) if array.size else 0
+
+
+def expose(array: np.ndarray) -> None:
+    """Remember that a NumPy array outside Pellucid shares this memory from now on.
+
+    The fingerprint is taken only if a node may have saved the memory already, that is, if somebody besides the
+    tensor holds it: 5 references are those of the tensor, of the caller and of this function.
+    """
+    global latest
+    owner = owner_of(array)
+    key = id(owner)
+    known = EXPOSED.get(key)
+    if known is not None and known[0]() is owner and known[2] is not None:
+        return
+    mark = fingerprint(owner) if array is not owner or sys.getrefcount(array) > 4 else None
+    latest = tick()
+    EXPOSED[key] = (weakref.ref(owner, lambda _: EXPOSED.pop(key, None)), latest, mark)
+
+
+def is_exposed(array: Any) -> bool:
+    """Tell whether memory is shared with a NumPy array outside."""
+    return isinstance(array, np.ndarray) and id(owner_of(array)) in EXPOSED

@@ -1,0 +1,542 @@
+"""What a tensor answers about itself: its data, its graph, its gradient, and the ways out to Python and NumPy."""
+
+import copy
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pellucid import dtypes, printing
+from pellucid.core import aliasing, backward, modes
+from pellucid.core.careful import Kind, current_array, current_node
+from pellucid.core.modes import Mode
+from pellucid.core.primitive import BOUND
+from pellucid.core.provenance import Place, here
+from pellucid.core.tensor import Cut, Handle, Leaf, Node, Operators, Tensor, extra_of, wrap
+from pellucid.errors import explain
+
+
+def attribute(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function a method of Tensor."""
+    setattr(Tensor, function.__name__, function)
+    return function
+
+
+def readable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function a read-only property of Tensor."""
+    setattr(Tensor, function.__name__, property(function))
+    return function
+
+
+# --- shape and type
+
+
+@readable
+def shape(self: Tensor) -> dtypes.Size:
+    """The size of every dimension."""
+    return dtypes.Size(self.array.shape)
+
+
+@readable
+def ndim(self: Tensor) -> int:
+    """The number of dimensions."""
+    return len(self.array.shape)
+
+
+@readable
+def dtype(self: Tensor) -> dtypes.dtype:
+    """The type of the elements."""
+    return dtypes.from_numpy_dtype(self.array.dtype)
+
+
+@readable
+def device(self: Tensor) -> dtypes.device:
+    """Where the tensor lives: always the CPU."""
+    return CPU
+
+
+CPU = dtypes.device("cpu")
+
+
+@readable
+def layout(self: Tensor) -> Any:
+    """How the elements are stored: always strided."""
+    return dtypes.strided
+
+
+# --- the graph
+
+
+@readable
+def grad_fn(self: Tensor) -> Node | None:
+    """The node that made this tensor; None for a leaf."""
+    node = current_node(self)
+    return None if isinstance(node, Leaf) else node
+
+
+@readable
+def is_leaf(self: Tensor) -> bool:
+    """Whether the tensor stands at the end of the graph: made by the user, or not requiring grad."""
+    node = current_node(self)
+    return node is None or isinstance(node, Leaf)
+
+
+def _get_requires_grad(self: Tensor) -> bool:
+    return current_node(self) is not None
+
+
+def _set_requires_grad(self: Tensor, wanted: bool) -> None:
+    requires_grad_(self, wanted)
+
+
+Tensor.requires_grad = property(_get_requires_grad, _set_requires_grad)  # type: ignore[attr-defined]
+
+
+@attribute
+def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
+    """Ask for the gradient of this tensor (or no longer), and return it.
+
+    >>> import pellucid
+    >>> pellucid.zeros(2).requires_grad_()
+    tensor([0., 0.], requires_grad=True)
+    """
+    node = current_node(self)
+    if requires_grad and node is None:
+        _check_differentiable(self)
+        self.node = Leaf(self, here())
+        self.cut = None
+    elif not requires_grad and node is not None:
+        if not isinstance(node, Leaf):
+            raise RuntimeError(
+                explain(
+                    "you can only change requires_grad flags of leaf variables",
+                    str(here()),
+                    f"this tensor was computed by {node.name()} at {node.place}",
+                    "use detach() to get a tensor without history",
+                )
+            )
+        self.node = None
+        self.cut = Cut("requires_grad_(False)", here())
+    return self
+
+
+def _check_differentiable(tensor: Tensor) -> None:
+    if np.dtype(tensor.array.dtype).kind in "biu":
+        raise RuntimeError(
+            explain(
+                f"only Tensors of floating point and complex dtype can require gradients, not {tensor.dtype}",  # type: ignore[attr-defined]
+                str(here()),
+                try_="convert it first, e.g. x.float()",
+            )
+        )
+    if isinstance(tensor.cut, Mode) and tensor.cut.inference and not modes.current().inference:
+        raise RuntimeError(
+            explain("setting requires_grad=True on an inference tensor is not allowed", str(here()), try_="clone() it")
+        )
+
+
+@attribute
+def is_inference(self: Tensor) -> bool:
+    """Whether the tensor was made under inference_mode."""
+    return isinstance(self.cut, Mode) and self.cut.inference
+
+
+def _get_grad(self: Tensor) -> Tensor | None:
+    if self._grad is None and self.node is not None and not isinstance(self.node, Leaf):
+        if not retains_grad_of(self):
+            warnings.warn(
+                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute "
+                "won't be populated during autograd.backward(). It was computed by "
+                f"{self.node.name()} at {self.node.place.text}. If you want its gradient, call .retain_grad() on it "
+                "before backward; if you meant a leaf, build it with requires_grad_() as the last step.",
+                UserWarning,
+                stacklevel=2,
+            )
+    return self._grad
+
+
+def _set_grad(self: Tensor, grad: Tensor | None) -> None:
+    if grad is not None:
+        if not isinstance(grad, Tensor):
+            raise TypeError(f"assigned grad must be a Tensor or None, not {type(grad).__name__}")
+        if grad is self:
+            raise RuntimeError("can't assign Variable as its own grad")
+        if tuple(grad.array.shape) != tuple(self.array.shape):
+            raise RuntimeError(
+                explain(
+                    f"assigned grad has data of a different size: {tuple(grad.array.shape)}, "
+                    f"the tensor has {tuple(self.array.shape)}",
+                    str(here()),
+                )
+            )
+        if grad.array.dtype != self.array.dtype:
+            raise RuntimeError(
+                explain(f"assigned grad has data of a different type: {grad.dtype}, the tensor has {self.dtype}", str(here()))  # type: ignore[attr-defined]
+            )
+    self._grad = grad
+
+
+def _delete_grad(self: Tensor) -> None:
+    self._grad = None
+
+
+Tensor.grad = property(_get_grad, _set_grad, _delete_grad)  # type: ignore[attr-defined]
+
+
+def retains_grad_of(tensor: Tensor) -> bool:
+    """Whether retain_grad was asked for a tensor that is not a leaf."""
+    node = tensor.node
+    return node is not None and not isinstance(node, Leaf) and node.extra is not None and node.extra.retain is not None
+
+
+@readable
+def retains_grad(self: Tensor) -> bool:
+    """Whether a tensor that is not a leaf keeps its gradient."""
+    return retains_grad_of(self)
+
+
+@attribute
+def retain_grad(self: Tensor) -> None:
+    """Keep the gradient of this tensor although it is not a leaf.
+
+    >>> import pellucid
+    >>> x = pellucid.ones(2, requires_grad=True)
+    >>> y = x * 3
+    >>> y.retain_grad()
+    >>> y.sum().backward()
+    >>> y.grad
+    tensor([1., 1.])
+    """
+    node = current_node(self)
+    if node is None:
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if not isinstance(node, Leaf):
+        backward.retain(node, self)
+
+
+@attribute
+def register_hook(self: Tensor, hook: Callable[..., Any]) -> Handle:
+    """Call `hook(grad)` when the gradient of this tensor is known; what it returns replaces the gradient.
+
+    >>> import pellucid
+    >>> x = pellucid.ones(2, requires_grad=True)
+    >>> handle = x.register_hook(lambda grad: grad * 2)
+    >>> x.sum().backward()
+    >>> x.grad
+    tensor([2., 2.])
+    """
+    node = current_node(self)
+    if node is None:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    return extra_of(node).on_gradient.add(hook)
+
+
+@attribute
+def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[..., Any]) -> Handle:
+    """Call `hook(tensor)` once a backward has written the tensor's `.grad`; leaves only."""
+    node = current_node(self)
+    if not isinstance(node, Leaf):
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    return extra_of(node).post_accumulate.add(hook)
+
+
+def _backward(
+    self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+) -> None:
+    """Add the gradient of this tensor to the `.grad` of every leaf it depends on.
+
+    >>> import pellucid
+    >>> x = pellucid.tensor(3.0, requires_grad=True)
+    >>> (x * x + x).backward()
+    >>> x.grad
+    tensor(7.)
+    """
+    if isinstance(inputs, Tensor):
+        inputs = [inputs]
+    backward.backward([self], [gradient], retain_graph, create_graph, inputs)
+
+
+Tensor.backward = _backward  # type: ignore[attr-defined]
+
+
+# --- ways out of the graph
+
+DEPARTURES: deque[tuple[str, Place, str]] = deque(maxlen=256)  # what left the graph, where, and from which node
+
+
+def depart(tensor: Tensor, how: str) -> Cut | None:
+    """Note that a value leaves the graph here; the ledger lets errors and `why` name the line."""
+    node = current_node(tensor)
+    if node is None:
+        return tensor.cut  # type: ignore[no-any-return]
+    place = here()
+    DEPARTURES.append((how, place, node.name()))
+    return Cut(how, place, node.name())
+
+
+@attribute
+def detach(self: Tensor) -> Tensor:
+    """The same memory without history.
+
+    >>> import pellucid
+    >>> pellucid.ones(1, requires_grad=True).detach().requires_grad
+    False
+    """
+    out = wrap(current_array(self), None, depart(self, "detach"))
+    if isinstance(out.array, Kind):
+        out.array = out.array.detached()
+    return out
+
+
+@attribute
+def detach_(self: Tensor) -> Tensor:
+    """Take the history away from this very tensor."""
+    if self.view is not None:
+        raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+    cut = depart(self, "detach_")
+    self.node, self.cut = None, cut
+    return self
+
+
+def _get_data(self: Tensor) -> Tensor:
+    return wrap(current_array(self), None, depart(self, "data"))
+
+
+def _set_data(self: Tensor, value: Tensor) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"data must be set to a Tensor, not {type(value).__name__}")
+    self.array = value.array
+    if isinstance(self.node, Leaf):
+        self.node.shape = tuple(self.array.shape)
+
+
+Tensor.data = property(_get_data, _set_data)  # type: ignore[attr-defined]
+
+
+def concrete(tensor: Tensor, what: str) -> np.ndarray:
+    """The ndarray behind a tensor, for code that leaves the graph."""
+    array = current_array(tensor)
+    return array.concrete(what) if isinstance(array, Kind) else array
+
+
+@attribute
+def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
+    """The tensor as a NumPy array that shares its memory.
+
+    >>> import pellucid
+    >>> pellucid.ones(2).numpy()
+    array([1., 1.], dtype=float32)
+    """
+    if current_node(self) is not None and not force:
+        raise RuntimeError(
+            explain(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
+                str(here()),
+                "a NumPy array cannot carry the graph along",
+            )
+        )
+    if force:
+        depart(self, "numpy")
+    array = concrete(self, "numpy()")
+    aliasing.expose(array)
+    return array.view() if array.flags.owndata or array.base is not None else array
+
+
+@attribute
+def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    array = numpy(self)
+    return np.array(array, dtype=dtype, copy=copy)
+
+
+@attribute
+def item(self: Tensor) -> Any:
+    """The value of a tensor with one element, as a Python number.
+
+    >>> import pellucid
+    >>> pellucid.tensor(2.5).item()
+    2.5
+    """
+    array = concrete(self, "item()")
+    if array.size != 1:
+        raise RuntimeError(
+            explain(f"a Tensor with {array.size} elements cannot be converted to Scalar", str(here()), try_="tolist()")
+        )
+    if self.node is not None:
+        depart(self, "item")
+    return array.item() if array.dtype.kind != "V" else float(array.reshape(()))
+
+
+@attribute
+def tolist(self: Tensor) -> Any:
+    """The values as nested Python lists (a number for a 0-d tensor)."""
+    if self.node is not None:
+        depart(self, "tolist")
+    array = concrete(self, "tolist()")
+    return array.tolist()
+
+
+def _number(self: Tensor, what: str) -> Any:
+    array = concrete(self, what)
+    if array.size != 1:
+        raise (TypeError if what != "bool()" else RuntimeError)(
+            explain(
+                f"{what}: only a tensor with one element has a value, this one has shape {tuple(array.shape)}",
+                str(here()),
+                "Boolean value of Tensor with more than one value is ambiguous" if what == "bool()" else None,
+                "use .any() or .all()" if what == "bool()" else "use .tolist(), or reduce it first",
+            )
+        )
+    if self.node is not None and what != "bool()":
+        depart(self, what)
+    return array.reshape(-1)[0]
+
+
+@attribute
+def __bool__(self: Tensor) -> bool:
+    if self.array.size == 0:
+        raise RuntimeError(explain("Boolean value of Tensor with no values is ambiguous", str(here())))
+    return bool(_number(self, "bool()"))
+
+
+@attribute
+def __float__(self: Tensor) -> float:
+    return float(_number(self, "float()"))
+
+
+@attribute
+def __int__(self: Tensor) -> int:
+    return int(_number(self, "int()"))
+
+
+@attribute
+def __complex__(self: Tensor) -> complex:
+    return complex(_number(self, "complex()"))
+
+
+@attribute
+def __index__(self: Tensor) -> int:
+    if np.dtype(self.array.dtype).kind not in "biu":
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    return int(_number(self, "index()"))
+
+
+@attribute
+def __len__(self: Tensor) -> int:
+    if not self.array.shape:
+        raise TypeError("len() of a 0-d tensor")
+    return int(self.array.shape[0])
+
+
+@attribute
+def __contains__(self: Tensor, value: Any) -> bool:
+    return bool((self == value).any())  # type: ignore[attr-defined]
+
+
+@attribute
+def __hash__(self: Tensor) -> int:
+    return id(self)
+
+
+@attribute
+def __dlpack__(self: Tensor, **options: Any) -> Any:
+    """Hand the memory to another array library without a copy."""
+    return numpy(self).__dlpack__(**options)
+
+
+@attribute
+def __dlpack_device__(self: Tensor) -> tuple[int, int]:
+    return (1, 0)  # kDLCPU, device 0
+
+
+# --- printing, copying, pickling
+
+
+@attribute
+def __repr__(self: Tensor) -> str:
+    array = self.array
+    if isinstance(array, Kind):
+        return repr(array)
+    node = current_node(self)
+    suffix = [] if node is None else ["requires_grad=True" if isinstance(node, Leaf) else f"grad_fn=<{node.name()}>"]
+    return printing.format_tensor(array, suffix)
+
+
+@attribute
+def __format__(self: Tensor, spec: str) -> str:
+    if not self.array.shape and not isinstance(self.array, Kind):
+        return format(concrete(self, "format()").item(), spec)
+    return object.__format__(self, spec)
+
+
+@attribute
+def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    if id(self) in memo:
+        return memo[id(self)]  # type: ignore[no-any-return]
+    if not self.is_leaf:  # type: ignore[attr-defined]
+        assert self.node is not None
+        raise RuntimeError(
+            explain(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol",
+                str(here()),
+                f"this one was computed by {self.node.name()} at {self.node.place}",
+                "copy tensor.detach() instead",
+            )
+        )
+    result = object.__new__(type(self))
+    memo[id(self)] = result
+    _restore(result, np.array(self.array, order="K"), self.node is not None, copy.deepcopy(self._grad, memo))
+    result.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    return result
+
+
+@attribute
+def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
+    if not self.is_leaf:  # type: ignore[attr-defined]
+        raise RuntimeError(
+            explain("only leaf tensors can be pickled: history is not saved", str(here()), try_="pickle tensor.detach()")
+        )
+    return _rebuild, (type(self), np.ascontiguousarray(self.array).reshape(self.array.shape), self.node is not None, self.__dict__)
+
+
+def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
+    tensor = object.__new__(cls)
+    _restore(tensor, array.view(aliasing_free(array.dtype)), requires_grad, None)
+    tensor.__dict__.update(attributes)
+    return tensor
+
+
+def aliasing_free(dtype: np.dtype) -> np.dtype:
+    """NumPy's own dtype object: unpickled arrays carry a copy, which the hot path would not recognise."""
+    return dtypes.from_numpy_dtype(dtype).numpy
+
+
+def _restore(tensor: Tensor, array: np.ndarray, requires_grad: bool, grad: Tensor | None) -> None:
+    tensor.array, tensor.node, tensor._grad, tensor.view, tensor.cut = array, None, grad, None, None
+    if requires_grad:
+        tensor.node = Leaf(tensor, here())
+
+
+# --- memory
+
+
+@readable
+def _version(self: Tensor) -> int:
+    """How often the tensor's memory was written in place."""
+    return aliasing.version_of(self.array)
+
+
+@readable
+def _base(self: Tensor) -> Tensor | None:
+    """The tensor whose memory this one looks at."""
+    return None if self.view is None else self.view.base
+
+
+@attribute
+def _is_view(self: Tensor) -> bool:
+    return self.view is not None
+
+
+__all__ = ["DEPARTURES", "attribute", "readable"]

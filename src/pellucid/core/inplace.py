@@ -1,0 +1,234 @@
+"""In-place operations and what they do to history.
+
+An in-place operation computes its functional form, writes the result into the tensor's memory, and gives the tensor
+the result's node. On a view the write also goes into the history of the base: the base becomes "its old self with
+this part replaced" (`write_view`), and every view of it renews its history from there when next used.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pellucid import dtypes
+from pellucid.core import aliasing, modes
+from pellucid.core.careful import Kind, current_array, current_node, new_node
+from pellucid.core.keep import keeper
+from pellucid.core.modes import Mode
+from pellucid.core.primitive import BOUND, TABLE
+from pellucid.core.provenance import here
+from pellucid.core.tensor import Leaf, Node, Tensor, wrap
+from pellucid.errors import explain
+
+Operation = Callable[..., Any]
+
+
+def in_place(operation: Operation, name: str) -> Operation:
+    """The in-place form of an operation: `add` becomes `add_`.
+
+    >>> import pellucid
+    >>> x = pellucid.zeros(2)
+    >>> x.add_(1) is x
+    True
+    """
+    ufunc = operation.primitive.forward if hasattr(operation, "primitive") else None
+    fast = ufunc if isinstance(ufunc, np.ufunc) and ufunc.nout == 1 else None
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        check_writable(self, name)
+        if fast is not None and not kwargs and _written_directly(fast, self, args, name):
+            return self
+        return overwrite(self, operation(self, *args, **kwargs), name)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"In-place form of `{operation.__name__}`: writes the result into the tensor and returns it."
+    return method
+
+
+def _written_directly(ufunc: np.ufunc, target: Tensor, args: tuple[Any, ...], name: str) -> bool:
+    """Let NumPy write straight into the tensor, when nothing is recorded and no dtype changes."""
+    mode = modes.MODE.get()
+    array = target.array
+    if type(array) is not np.ndarray or (mode is not None and (mode.observers or mode.anomaly)):
+        return False
+    recording = (mode is None or mode.grad) and target.node is not None
+    operands = [array]
+    for value in args:
+        if isinstance(value, Tensor):
+            recording = recording or ((mode is None or mode.grad) and value.node is not None)
+            value = value.array
+            if type(value) is not np.ndarray or value.dtype != array.dtype:
+                return False
+        elif type(value) not in (float, int) or array.dtype.kind != "f":
+            return False
+        operands.append(value)
+    if recording or len(operands) != ufunc.nin or array.dtype.itemsize < 4:
+        return False
+    if any(isinstance(v, np.ndarray) and v.shape != array.shape and v.size != 1 for v in operands):
+        return False
+    ufunc(*operands, out=array)
+    aliasing.note_write(array, name)
+    return True
+
+
+def check_writable(target: Tensor, name: str) -> None:
+    """Refuse an in-place operation that autograd could not follow, before anything is changed."""
+    mode = modes.current()
+    if isinstance(target.cut, Mode) and target.cut.inference and not mode.inference:
+        raise RuntimeError(
+            explain(
+                f"{name}: inplace update to an inference tensor outside inference_mode is not allowed",
+                str(here()),
+                try_="clone() it first",
+            )
+        )
+    array = target.array
+    if type(array) is np.ndarray and 0 in array.strides and _overlaps(array):
+        raise RuntimeError(
+            explain(
+                f"{name}: more than one element of the written-to tensor refers to a single memory location",
+                str(here()),
+                f"the tensor of shape {array.shape} was expanded and shares its elements",
+                "clone() it before the operation",
+            )
+        )
+    if not mode.grad:
+        return
+    node = current_node(target)
+    if isinstance(node, Leaf):
+        raise RuntimeError(
+            explain(
+                f"{name}: a leaf Variable that requires grad is being used in an in-place operation",
+                str(here()),
+                "its gradient would belong to a value that no longer exists",
+                "wrap the update in `with torch.no_grad():`, or use the out-of-place form",
+            )
+        )
+    if target.view is not None:
+        _check_view(target, name)
+
+
+def _overlaps(array: np.ndarray) -> bool:
+    return any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True))
+
+
+def _check_view(target: Tensor, name: str) -> None:
+    view = target.view
+    assert view is not None
+    if isinstance(view.base.node, Leaf):
+        raise RuntimeError(
+            explain(
+                f"{name}: a view of a leaf Variable that requires grad is being used in an in-place operation",
+                str(here()),
+                "its gradient would belong to a value that no longer exists",
+                "wrap the update in `with torch.no_grad():`, or change a clone()",
+            )
+        )
+    if view.forbids and (view.base.node is not None or target.node is not None):
+        raise RuntimeError(
+            explain(
+                f"{name}: this view cannot be modified in place while gradients are recorded",
+                str(here()),
+                view.forbids,
+                "clone() it first, or use the out-of-place form",
+            )
+        )
+
+
+def overwrite(target: Tensor, result: Tensor, name: str) -> Tensor:
+    """Write the result of an operation into a tensor's memory and give the tensor its history."""
+    _check_fits(target, result, name)
+    if result.array.dtype != target.array.dtype:
+        result = BOUND["cast"](result, dtypes.as_numpy_dtype(target.array.dtype), result.array.dtype)
+    mode = modes.current()
+    node = result.node if mode.grad else None
+    if node is not None:
+        _protect(node, target, result)
+    _write(target, result.array, name)
+    if mode.grad:
+        if node is not None:
+            node.born = aliasing.tick()  # younger than the write: what it kept of the result is the new value
+        rebase(target, node, result)
+    for observer in mode.observers:
+        observer.write(target, name)
+    return target
+
+
+def _check_fits(target: Tensor, result: Tensor, name: str) -> None:
+    if tuple(result.array.shape) != tuple(target.array.shape):
+        raise RuntimeError(
+            explain(
+                f"{name}: output with shape {list(target.array.shape)} doesn't match the broadcast shape "
+                f"{list(result.array.shape)}",
+                str(here()),
+                "an in-place operation cannot change the shape of its tensor",
+                "use the out-of-place form",
+            )
+        )
+    source, goal = (dtypes.from_numpy_dtype(t.array.dtype) for t in (result, target))
+    if not dtypes.can_cast(source, goal):
+        raise RuntimeError(
+            explain(
+                f"{name}: result type {source} can't be cast to the desired output type {goal}",
+                str(here()),
+                try_="use the out-of-place form, or convert the tensor first",
+            )
+        )
+
+
+def _write(target: Tensor, value: Any, name: str) -> None:
+    array = current_array(target)
+    if isinstance(array, Kind) or isinstance(value, Kind):
+        if isinstance(array, np.ndarray):
+            raise RuntimeError(
+                explain(
+                    f"{name}: a {type(value).__name__} value cannot be written into an ordinary tensor",
+                    str(here()),
+                    "the tensor comes from outside the transformed function and has no room for it",
+                    "use the out-of-place form inside the function",
+                )
+            )
+        target.array = array.overwrite(value)
+        return
+    np.copyto(array, value, casting="unsafe")
+    aliasing.note_write(array, name)
+
+
+def _protect(node: Node, target: Tensor, result: Tensor) -> None:
+    """Before the write: what the node kept of the old value becomes a copy, of the new value the tensor itself."""
+    old = target.array
+
+    def kept(value: Any) -> Any:
+        if value is old and isinstance(old, np.ndarray):
+            return old.copy()
+        if value is result.array and value is not old:
+            return old if isinstance(old, np.ndarray) else value
+        return tuple(kept(v) for v in value) if type(value) is tuple else value
+
+    if node.primitive.keeps:
+        node.saved = kept(node.saved)
+
+
+def rebase(target: Tensor, node: Node | None, result: Tensor) -> None:
+    """Give a tensor that was written its new history; through a view, give it to the base."""
+    view = target.view
+    if view is None:
+        target.node = node
+        target.cut = result.cut
+        return
+    base = view.base
+    parent = current_node(base)
+    if node is None and parent is None:
+        return
+    p = TABLE["write_view"]
+    steps = view.steps
+    keep = keeper(p, (parent is not None, node is not None))
+    saved = keep(base.array, base.array, target.array, (steps,))
+    base.node = new_node(p, (parent, node), saved, tuple(base.array.shape), here())
+    base.cut = None
+    if isinstance(target.array, Kind):
+        base.array = BOUND["write_view"](base.array, target.array, steps)
+    replayed = wrap(base.array, base.node)
+    for step, params in steps:
+        replayed = BOUND[step.name](replayed, *params)
+    target.node, view.base_node, view.born = replayed.node, base.node, aliasing.tick()

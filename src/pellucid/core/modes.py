@@ -1,0 +1,279 @@
+"""The switches the hot path reads: one context variable, None while everything is normal.
+
+`no_grad`, `inference_mode`, anomaly detection, saved-tensor hooks and observers all live in one immutable Mode.
+An operation asks once (`MODE.get()`, about 10 ns) and goes its straight way when the answer is None. A context
+variable makes every switch local to its thread and to its asyncio task.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, TypeVar
+
+from pellucid.core.provenance import Place, here
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """Everything that may differ from plain recording."""
+
+    grad: bool = True
+    inference: bool = False
+    anomaly: bool = False
+    check_nan: bool = True  # anomaly mode without value checks only keeps the forward lines
+    saved_hooks: tuple[tuple[Callable[..., Any], Callable[..., Any]], ...] = ()
+    observers: tuple[Any, ...] = ()
+    entered: Place | None = None  # the line that switched gradients off
+    by: str = ""  # the name of that switch
+
+
+NORMAL = Mode()
+MODE: ContextVar[Mode | None] = ContextVar("pellucid_mode", default=None)
+
+
+def current() -> Mode:
+    """The mode in force."""
+    return MODE.get() or NORMAL
+
+
+def install(mode: Mode) -> None:
+    """Make a mode the current one; a normal mode is stored as None, which the hot path tests fastest."""
+    MODE.set(None if mode == NORMAL else mode)
+
+
+@contextmanager
+def switched(**changes: Any) -> Iterator[Mode]:
+    """Run a block under a changed mode and restore the old one, whatever happens inside."""
+    before = MODE.get()
+    mode = replace(before or NORMAL, **changes)
+    install(mode)
+    try:
+        yield mode
+    finally:
+        MODE.set(before)
+
+
+def is_grad_enabled() -> bool:
+    """Tell whether operations are being recorded.
+
+    >>> with no_grad():
+    ...     is_grad_enabled()
+    False
+    """
+    mode = MODE.get()
+    return mode is None or mode.grad
+
+
+def is_inference_mode_enabled() -> bool:
+    """Tell whether inference mode is on."""
+    mode = MODE.get()
+    return mode is not None and mode.inference
+
+
+class _Switch:
+    """A mode change usable as context manager and as decorator, also of generators and coroutines."""
+
+    def changes(self) -> dict[str, Any]:
+        """The fields of Mode that this switch sets."""
+        raise NotImplementedError
+
+    def fresh(self) -> "_Switch":
+        """A switch like this one for one more use, so that decorated functions may recurse."""
+        return self.__class__()
+
+    def __enter__(self) -> Any:
+        self._before = MODE.get()
+        changes = self.changes()
+        if changes.get("grad") is False:
+            changes.update(entered=here(), by=self.__class__.__name__)
+        elif changes.get("grad"):
+            changes.update(entered=None, by="")
+        install(replace(self._before or NORMAL, **changes))
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        MODE.set(self._before)
+
+    def __call__(self, function: Function) -> Function:
+        if inspect.isgeneratorfunction(function):
+            return _wrap_generator(self, function)
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def waiting(*args: Any, **kwargs: Any) -> Any:
+                with self.fresh():
+                    return await function(*args, **kwargs)
+
+            return waiting  # type: ignore[return-value]
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with self.fresh():
+                return function(*args, **kwargs)
+
+        return wrapped  # type: ignore[return-value]
+
+
+def _wrap_generator(switch: _Switch, function: Any) -> Any:
+    """The mode holds while the generator runs, not while it is suspended in the caller's hands."""
+
+    @functools.wraps(function)
+    def generator(*args: Any, **kwargs: Any) -> Any:
+        inner = function(*args, **kwargs)
+        resume, value = inner.send, None
+        while True:
+            try:
+                with switch.fresh():
+                    produced = resume(value)
+            except StopIteration as end:
+                return end.value
+            try:
+                resume, value = inner.send, (yield produced)
+            except GeneratorExit:
+                with switch.fresh():
+                    inner.close()
+                raise
+            except BaseException as error:
+                resume, value = inner.throw, error
+
+    return generator
+
+
+class no_grad(_Switch):
+    """Switch recording off: results carry no graph.
+
+    >>> import pellucid
+    >>> x = pellucid.ones(2, requires_grad=True)
+    >>> with no_grad():
+    ...     (x * 2).requires_grad
+    False
+    """
+
+    def __new__(cls, function: Any = None) -> Any:
+        self = super().__new__(cls)
+        return self if function is None else self(function)
+
+    def changes(self) -> dict[str, Any]:
+        return {"grad": False}
+
+
+class enable_grad(no_grad):
+    """Switch recording on again inside a `no_grad` block."""
+
+    def changes(self) -> dict[str, Any]:
+        return {"grad": True}
+
+
+class set_grad_enabled(_Switch):
+    """Switch recording on or off, at once and until the end of a `with` block if there is one.
+
+    >>> with set_grad_enabled(False):
+    ...     is_grad_enabled()
+    False
+    >>> is_grad_enabled()
+    True
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = bool(mode)
+        self._outside = MODE.get()
+        self.__enter__()
+
+    def changes(self) -> dict[str, Any]:
+        return {"grad": self.mode}
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._before = self._outside
+
+    def fresh(self) -> "_Switch":
+        return set_grad_enabled(self.mode)
+
+    def __call__(self, function: Function) -> Function:
+        MODE.set(self._outside)  # used as a decorator: the switch acts inside the function only
+        return super().__call__(function)
+
+
+class inference_mode(_Switch):
+    """Switch recording off for good: results can never take part in autograd later.
+
+    >>> import pellucid
+    >>> with inference_mode():
+    ...     y = pellucid.ones(2) * 2
+    >>> y.is_inference()
+    True
+    """
+
+    def __new__(cls, mode: Any = True) -> Any:
+        self = super().__new__(cls)
+        if callable(mode):
+            self.mode = True
+            return self(mode)
+        return self
+
+    def __init__(self, mode: Any = True) -> None:
+        self.mode = bool(mode)
+
+    def changes(self) -> dict[str, Any]:
+        return {"grad": not self.mode, "inference": self.mode}
+
+    def fresh(self) -> "_Switch":
+        return inference_mode(self.mode)
+
+
+class detect_anomaly(_Switch):
+    """Stop at the first NaN or Inf, in forward or backward, and name the line of the operation that made it.
+
+    PyTorch looks for NaN in backward only; this looks for Inf too and watches the forward pass as well.
+
+    >>> import pellucid
+    >>> with detect_anomaly():
+    ...     try:
+    ...         pellucid.tensor([-1.0]).log()
+    ...     except RuntimeError as error:
+    ...         print(str(error).splitlines()[0])
+    log returned NaN at index (0,)
+    """
+
+    def __init__(self, check_nan: bool = True) -> None:
+        self.check_nan = check_nan
+
+    def changes(self) -> dict[str, Any]:
+        return {"anomaly": True, "check_nan": self.check_nan}
+
+    def fresh(self) -> "_Switch":
+        return detect_anomaly(self.check_nan)
+
+
+class set_detect_anomaly(detect_anomaly):
+    """Switch anomaly detection on or off, at once and until the end of a `with` block if there is one."""
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self.mode = bool(mode)
+        super().__init__(check_nan)
+        self._outside = MODE.get()
+        self.__enter__()
+
+    def changes(self) -> dict[str, Any]:
+        return {"anomaly": self.mode, "check_nan": self.check_nan}
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._before = self._outside
+
+    def fresh(self) -> "_Switch":
+        return set_detect_anomaly(self.mode, self.check_nan)
+
+
+def is_anomaly_enabled() -> bool:
+    """Tell whether anomaly detection is on."""
+    mode = MODE.get()
+    return mode is not None and mode.anomaly

@@ -1,0 +1,210 @@
+"""A primitive is one row: what it computes, how it differentiates, how it batches, how it compiles.
+
+Rules are ordinary expressions over operators and other primitives, so the same rule runs on ndarrays (first
+order), on Tensors (higher order) and on the other kinds of array (Dual, Batched, Traced). A rule's parameters
+after `g` name what the operation keeps for it: `y` the output, `a b c` the inputs, `a_shape` only a shape; then
+come the operation's own params. An input that needs no gradient has its rule's values not kept at all.
+
+For complex numbers the walk hands a rule its saved values conjugated (PyTorch's convention: the gradient is the
+conjugate of the Wirtinger derivative), so a rule is written as for real numbers.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+Rule = Callable[..., Any]
+Array = Any  # ndarray, or another kind of array that answers the same operators
+
+TABLE: dict[str, "Primitive"] = {}
+BOUND: dict[str, Callable[..., Any]] = {}  # name -> the function that record.bind made of the row
+
+INPUTS = "abcd"
+ARRAYS = frozenset(("y", *INPUTS, "inputs"))
+SAVEABLE = frozenset((*ARRAYS, *(f"{name}_shape" for name in INPUTS), "shapes", "needs"))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Primitive:
+    """One operation of the engine; see the module's text for the meaning of a rule."""
+
+    name: str
+    forward: Callable[..., Array]  # (*arrays, *params) -> array; variadic: (arrays, *params)
+    rules: tuple[Rule | None, ...]  # per input: (g, *kept, *params) -> gradient; None: not differentiable
+    jvp: Callable[..., Any] | None  # (tangents, y, inputs, params) -> tangent of y
+    pullback: Rule | None = None  # instead of rules: (g, *kept, *params) -> one gradient per input
+    batch: Callable[..., Any] | None = None  # see transforms/batch.py; None: one slice at a time
+    dtypes: str = "any"  # how input dtypes meet: any, equal, promote, float (promote, but integers become floats)
+    view: bool = False  # shares memory with its first input
+    outputs: int = 1  # more than one: forward returns a tuple
+    lower: Any = None  # an LLVM opcode or intrinsic, or the operation spelled with other primitives
+    hint: Callable[..., tuple[str | None, str | None]] | None = None  # (shapes, params) -> why it failed, what to try
+    grad_name: str = ""  # what PyTorch calls the node, e.g. MulBackward0
+    edges: tuple[tuple[int, Any, int], ...] = ()  # (input, rule, how many values the rule takes after g)
+    keeps: bool = False  # whether any rule keeps an array
+    conjugated: "Primitive | None" = None  # the same row for complex numbers
+
+    @property
+    def variadic(self) -> bool:
+        """Takes one sequence of arrays instead of a fixed number."""
+        return self.pullback is not None and not self.rules
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+
+def register(primitive: Primitive) -> Primitive:
+    """Put a row into the table; two rows of one name are a mistake."""
+    if primitive.name in TABLE:
+        raise ValueError(f"there is already a primitive called {primitive.name}")
+    TABLE[primitive.name] = primitive
+    return primitive
+
+
+def kept_names(rule: Rule | None) -> tuple[str, ...]:
+    """What a rule asks the operation to keep, read off its parameter names.
+
+    >>> kept_names(lambda g, y, a_shape, axes: g)
+    ('y', 'a_shape')
+    """
+    if rule is None:
+        return ()
+    return tuple(name for name in signature(rule).parameters if name in SAVEABLE)
+
+
+def takes_params(p: Primitive) -> bool:
+    """Whether a row has params beside its inputs, read off its rules (a row without rules may have some)."""
+    rules = [rule for rule in p.rules if rule is not None]
+    if not rules:
+        return not isinstance(p.forward, np.ufunc)
+    return any(name not in SAVEABLE for name in list(signature(rules[0]).parameters)[1:])
+
+
+def same(g: Array) -> Array:
+    """The rule of an input that is passed on as it is; the walk knows it and saves the call."""
+    return g
+
+
+def backward_name(name: str) -> str:
+    """PyTorch's name of the node that an operation records.
+
+    >>> backward_name("log_softmax")
+    'LogSoftmaxBackward0'
+    """
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_") if part) + "Backward0"
+
+
+def elementwise(name: str, forward: Callable[..., Array], *rules: Rule | None, **columns: Any) -> Primitive:
+    """A row whose Jacobian is diagonal: the rule that pulls a gradient back also pushes a tangent forward."""
+
+    def jvp(tangents: Sequence[Array], y: Array, inputs: Sequence[Array], params: tuple[Any, ...]) -> Array:
+        return add_up(
+            rule(stretch(t, y), *kept_values(rule, y, inputs), *params)
+            for rule, t in zip(rules, tangents, strict=True)
+            if t is not None and rule is not None
+        )
+
+    columns.setdefault("dtypes", "promote" if len(rules) > 1 else "float")
+    return _row(name, forward, rules, jvp, columns)
+
+
+def multilinear(name: str, forward: Callable[..., Array], *rules: Rule | None, **columns: Any) -> Primitive:
+    """A row that is linear in each input: pushing a tangent forward is the operation itself."""
+
+    def jvp(tangents: Sequence[Array], y: Array, inputs: Sequence[Array], params: tuple[Any, ...]) -> Array:
+        operation = BOUND[name]
+        return add_up(
+            operation(*inputs[:i], t, *inputs[i + 1 :], *params) for i, t in enumerate(tangents) if t is not None
+        )
+
+    return _row(name, forward, rules, jvp, columns)
+
+
+def general(name: str, forward: Callable[..., Array], *rules: Rule | None, jvp: Any, **columns: Any) -> Primitive:
+    """A row that writes both derivatives itself: `rules` (or one `pullback`) and `jvp`."""
+    return _row(name, forward, rules, jvp, columns)
+
+
+def constant(name: str, forward: Callable[..., Array], inputs: int, **columns: Any) -> Primitive:
+    """A row without derivative: comparisons, argmax, rounding to integers."""
+    return _row(name, forward, (None,) * inputs, None, columns)
+
+
+def _row(
+    name: str, forward: Callable[..., Array], rules: tuple[Rule | None, ...], jvp: Any, columns: dict[str, Any]
+) -> Primitive:
+    columns.setdefault("grad_name", backward_name(name))
+    columns["keeps"] = any(
+        kept in ARRAYS for rule in (*rules, columns.get("pullback")) for kept in kept_names(rule)
+    )
+    conjugated = tuple(conjugating(rule) for rule in rules)
+    for_complex = {**columns, "pullback": conjugating(columns.get("pullback"))}
+    twin = Primitive(name, forward, conjugated, jvp, edges=edges_of(conjugated), **for_complex)
+    return register(Primitive(name, forward, rules, jvp, edges=edges_of(rules), conjugated=twin, **columns))
+
+
+def edges_of(rules: Sequence[Rule | None]) -> tuple[tuple[int, Rule | None, int], ...]:
+    """The rules in the form the walk reads them.
+
+    >>> [(i, arity) for i, rule, arity in edges_of((lambda g, b: g * b, lambda g: g))]
+    [(0, 1), (1, 0)]
+    """
+    return tuple((i, rule, 0 if rule is None else len(signature(rule).parameters) - 1) for i, rule in enumerate(rules))
+
+
+def conjugating(rule: Rule | None) -> Rule | None:
+    """The same rule for complex numbers: it sees its saved arrays conjugated."""
+    if rule is None:
+        return None
+    names = kept_names(rule)
+    if not any(name in ARRAYS for name in names):
+        return rule
+
+    def conjugated_rule(g: Array, *kept: Any) -> Any:
+        return rule(g, *(conjugate(value) for value in kept))
+
+    conjugated_rule.__signature__ = signature(rule)  # type: ignore[attr-defined]
+    return conjugated_rule
+
+
+def conjugate(value: Any) -> Any:
+    """Conjugate an array (or each of a tuple of arrays) if it is complex; anything else stays."""
+    if isinstance(value, tuple) and value and hasattr(value[0], "dtype"):
+        return tuple(conjugate(v) for v in value)
+    if hasattr(value, "dtype") and value.dtype is not None and _is_complex(value.dtype):
+        return value.conj()
+    return value
+
+
+def _is_complex(dtype: Any) -> bool:
+    kind = getattr(dtype, "kind", None)  # NumPy's dtype says 'c'; ours says is_complex
+    return kind == "c" if kind is not None else bool(dtype.is_complex)
+
+
+def kept_values(rule: Rule, y: Array, inputs: Sequence[Array]) -> tuple[Any, ...]:
+    """The values a rule names, taken from a call at hand instead of from a node."""
+    at_hand: dict[str, Any] = {"y": y, "inputs": tuple(inputs)}
+    for letter, value in zip(INPUTS, inputs, strict=False):
+        at_hand[letter] = value
+        at_hand[f"{letter}_shape"] = tuple(value.shape)
+    at_hand["shapes"] = tuple(tuple(value.shape) for value in inputs) if "shapes" in kept_names(rule) else ()
+    at_hand["needs"] = (True,) * len(inputs)
+    return tuple(at_hand[name] for name in kept_names(rule))
+
+
+def stretch(t: Array, y: Array) -> Array:
+    """Broadcast the tangent of a broadcast input to the shape of the result."""
+    if tuple(t.shape) == tuple(y.shape):
+        return t
+    return BOUND["expand"](t, tuple(y.shape))
+
+
+def add_up(terms: Iterable[Array]) -> Array:
+    """Sum the terms without a zero to begin with; no term at all gives None (no tangent)."""
+    total = None
+    for term in terms:
+        total = term if total is None else total + term
+    return total

@@ -1,0 +1,92 @@
+"""Where in the user's code something happened: a code object and an offset, turned into text only when asked.
+
+A frame is never kept (it would keep every local variable alive). Reading `f_code` and `f_lasti` costs about
+0.15 µs; the line number is worked out when somebody wants to see it.
+"""
+
+import linecache
+import os
+import sys
+from types import CodeType, FrameType
+
+PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+# Source files known to be the user's: looking a name up is faster than comparing its beginning.
+USERS: set[str] = set()
+
+getframe = sys._getframe
+
+
+def outside(frame: FrameType) -> FrameType:
+    """Step out of Pellucid's own frames to the user's frame that called in."""
+    name = frame.f_code.co_filename
+    while name not in USERS and frame.f_back is not None:
+        if not name.startswith(PACKAGE_FOLDER):
+            USERS.add(name)
+            break
+        frame = frame.f_back
+        name = frame.f_code.co_filename
+    return frame
+
+
+class Place:
+    """A line of the user's code.
+
+    >>> here().text.endswith(">:1")
+    True
+    """
+
+    __slots__ = ("code", "lasti")
+
+    def __init__(self, code: CodeType, lasti: int) -> None:
+        self.code = code
+        self.lasti = lasti
+
+    @property
+    def filename(self) -> str:
+        return self.code.co_filename
+
+    @property
+    def line(self) -> int:
+        return line_of(self.code, self.lasti)
+
+    @property
+    def text(self) -> str:
+        """`file.py:12`, the form that editors and people understand."""
+        return f"{self.filename}:{self.line}"
+
+    @property
+    def source(self) -> str:
+        """The source line itself, stripped; empty when the file cannot be read."""
+        return linecache.getline(self.filename, self.line).strip()
+
+    def __str__(self) -> str:
+        source = self.source
+        return f"{self.text}    {source}" if source else self.text
+
+    def __repr__(self) -> str:
+        return f"<Place {self.text}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Place) and (self.filename, self.line) == (other.filename, other.line)
+
+    def __hash__(self) -> int:
+        return hash((self.filename, self.line))
+
+
+def here() -> Place:
+    """The user's line that is running now: the first frame outside Pellucid."""
+    frame = outside(getframe(1))
+    return Place(frame.f_code, frame.f_lasti)
+
+
+def line_of(code: CodeType, lasti: int) -> int:
+    """The line number of a bytecode offset.
+
+    >>> line_of((lambda: 1).__code__, 0) > 0
+    True
+    """
+    for start, end, line in code.co_lines():
+        if start <= lasti < end and line is not None:
+            return line
+    return code.co_firstlineno

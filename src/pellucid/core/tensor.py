@@ -1,0 +1,272 @@
+"""Tensor: an array and the node that made it. Node: one recorded call. Data only; the algorithms live elsewhere.
+
+A node keeps what its rules asked for and never the Tensor itself, and a leaf holds its Tensor weakly: so there are
+no reference cycles, and a graph is freed the moment its last tensor goes away.
+"""
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from pellucid.core.aliasing import tick
+from pellucid.core.primitive import Primitive
+from pellucid.core.provenance import Place
+
+
+class Handle:
+    """Removes a hook again; also a context manager that removes it at the end."""
+
+    __slots__ = ("_hooks", "key")
+    _next_key = 0
+
+    def __init__(self, hooks: "OrderedDict[int, Callable[..., Any]]", hook: Callable[..., Any]) -> None:
+        Handle._next_key += 1
+        self.key = Handle._next_key
+        self._hooks = weakref.ref(hooks)
+        hooks[self.key] = hook
+
+    def remove(self) -> None:
+        hooks = self._hooks()
+        if hooks is not None:
+            hooks.pop(self.key, None)
+
+    def __enter__(self) -> "Handle":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+
+class Hooks(OrderedDict[int, Callable[..., Any]]):
+    """Hooks in the order in which they were added; weakly referable, for the sake of Handle."""
+
+    def add(self, hook: Callable[..., Any]) -> Handle:
+        return Handle(self, hook)
+
+
+class Extra:
+    """What few nodes carry: hooks, a tensor that wants its gradient kept, fingerprints of exposed memory."""
+
+    __slots__ = ("after", "before", "fingerprints", "metadata", "on_gradient", "post_accumulate", "retain", "unpack")
+
+    def __init__(self) -> None:
+        self.on_gradient = Hooks()  # of the tensor: grad -> grad
+        self.before = Hooks()  # of the node: grad_outputs -> grad_outputs
+        self.after = Hooks()  # of the node: (grad_inputs, grad_outputs) -> grad_inputs
+        self.post_accumulate = Hooks()  # of a leaf: called with the tensor once .grad is there
+        self.retain: weakref.ref[Tensor] | None = None
+        self.fingerprints: list[tuple[np.ndarray, int]] = []
+        self.metadata: dict[Any, Any] = {}
+        self.unpack: Callable[[Any], Any] | None = None  # saved-tensor hooks: how to get a kept value back
+
+
+class Node:
+    """One recorded call: the primitive, the nodes that fed it, and what each of its rules asked to keep."""
+
+    __slots__ = ("born", "code", "extra", "inputs", "lasti", "primitive", "saved", "shape", "stretched", "__weakref__")
+
+    primitive: Primitive
+    inputs: tuple["Node | None", ...]  # None: no gradient wanted there
+    saved: Any  # per input: what its rule takes after g (see keep.py); or Freed
+    shape: tuple[int, ...] | None  # of the result; None when there are several results
+    stretched: bool  # an input was broadcast: its gradient may have to be summed back
+    born: int  # creation number: a topological order, and the node's name for people
+    code: CodeType
+    lasti: int
+    extra: Extra | None
+
+    def name(self) -> str:
+        """PyTorch's name for this node, such as MulBackward0."""
+        return self.primitive.grad_name
+
+    @property
+    def place(self) -> Place:
+        """The user's line that made this node."""
+        return Place(self.code, self.lasti)
+
+    @property
+    def next_functions(self) -> tuple[tuple["Node | None", int], ...]:
+        """The nodes that gradients go to next, with the number of the output they belong to."""
+        return tuple(_step_over_pick(parent) for parent in self.inputs)
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dictionary for the user's own notes about this node."""
+        return extra_of(self).metadata
+
+    def register_prehook(self, hook: Callable[..., Any]) -> Handle:
+        """Call `hook(grad_outputs)` before this node's backward; it may return other gradients."""
+        return extra_of(self).before.add(hook)
+
+    def register_hook(self, hook: Callable[..., Any]) -> Handle:
+        """Call `hook(grad_inputs, grad_outputs)` after this node's backward; it may return other gradients."""
+        return extra_of(self).after.add(hook)
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object, op {self.born} at {self.place.text}>"
+
+
+class Leaf(Node):
+    """Where gradients come to rest: the end of the graph at a tensor that the user made."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: "Tensor", place: Place) -> None:
+        self.tensor = weakref.ref(tensor)
+        self.primitive = ACCUMULATE
+        self.inputs = ()
+        self.saved = ()
+        self.shape = tuple(tensor.array.shape)
+        self.stretched = False
+        self.born = tick()
+        self.code, self.lasti = place.code, place.lasti
+        self.extra = None
+
+    @property
+    def variable(self) -> "Tensor | None":
+        """The tensor whose `.grad` this node fills."""
+        return self.tensor()
+
+
+def _accumulate(*_: Any) -> Any:
+    raise AssertionError("a leaf is never run, only filled")
+
+
+ACCUMULATE = Primitive("accumulate_grad", _accumulate, (), None, grad_name="AccumulateGrad")
+
+
+class Bundle(list[Any]):
+    """The gradients of an operation with several results, None where none has arrived."""
+
+    shape = None
+
+    def __add__(self, other: Any) -> "Bundle":
+        return Bundle(_plus(mine, its) for mine, its in zip(self, other, strict=True))
+
+
+def _plus(a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return b if a is None else a
+    return a + b
+
+
+def _put(g: Any, index: int, outputs: int) -> Bundle:
+    return Bundle(g if i == index else None for i in range(outputs))
+
+
+PICK = Primitive("pick", _accumulate, (_put,), None, edges=((0, _put, 2),), grad_name="Pick")
+
+
+def pick(node: Node, index: int, outputs: int, shape: tuple[int, ...]) -> Node:
+    """The node of one result among several: it files its gradient under the result's number."""
+    picked: Node = object.__new__(Node)
+    picked.primitive = PICK
+    picked.inputs = (node,)
+    picked.saved = ((index, outputs),)
+    picked.shape = shape
+    picked.stretched = False
+    picked.born = tick()
+    picked.code, picked.lasti, picked.extra = node.code, node.lasti, None
+    return picked
+
+
+def _step_over_pick(node: Node | None) -> tuple[Node | None, int]:
+    if node is not None and node.primitive is PICK:
+        return node.inputs[0], node.saved[0][0]
+    return node, 0
+
+
+def extra_of(node: Node) -> Extra:
+    """The rare parts of a node, made when first asked for."""
+    if node.extra is None:
+        node.extra = Extra()
+    return node.extra
+
+
+class Freed:
+    """What a node keeps after its saved values were given back: the line of the backward that took them."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+
+class Cut:
+    """Why a tensor has no graph although its inputs had one."""
+
+    __slots__ = ("by", "entered", "inference", "source")
+
+    def __init__(self, by: str, entered: Place, source: str = "", inference: bool = False) -> None:
+        self.by = by  # detach, argmax, ...
+        self.entered = entered
+        self.source = source  # the name of the node that was left behind
+        self.inference = inference
+
+
+class View:
+    """How a tensor looks at the memory of another: the tensor that owns the history, and the steps from there."""
+
+    __slots__ = ("base", "base_node", "born", "forbids", "steps")
+
+    def __init__(self, base: "Tensor", steps: tuple[tuple[Primitive, tuple[Any, ...]], ...], forbids: str) -> None:
+        self.base = base
+        self.base_node = base.node
+        self.steps = steps
+        self.born = tick()
+        self.forbids = forbids  # why an in-place operation on this view cannot be recorded; empty: it can
+
+
+class Operators:
+    """The vocabulary of array code. The rows of the table attach their methods here, so that a Tensor and every
+    other kind of array (Dual, Batched, Traced) answer the same operators."""
+
+    __slots__ = ()
+
+
+class Tensor(Operators):
+    """An n-dimensional array that remembers how it was computed.
+
+    >>> import pellucid
+    >>> x = pellucid.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_grad", "array", "cut", "node", "view")
+
+    array: Any  # the ndarray (or another kind of array)
+    node: Node | None  # how it was computed; None: it does not require grad
+    _grad: "Tensor | None"
+    view: View | None  # set on views whose base may be changed in place
+    cut: Any  # a Cut or a Mode: why there is no node
+
+    def __init__(self, data: Any = (), *, requires_grad: bool = False, **options: Any) -> None:
+        made = self.from_data(data, **options)
+        self.array, self.node, self._grad, self.view, self.cut = made.array, None, None, None, None
+        if requires_grad:
+            self.requires_grad_()  # type: ignore[attr-defined]
+
+    @staticmethod
+    def from_data(data: Any, **options: Any) -> "Tensor":
+        """Make a tensor of whatever the user has; ops/create.py gives the body."""
+        raise NotImplementedError
+
+
+new = object.__new__
+
+
+def wrap(array: Any, node: Node | None = None, cut: Any = None) -> Tensor:
+    """Put an array into a Tensor without looking at it: the engine's own constructor."""
+    tensor: Tensor = new(Tensor)
+    tensor.array = array
+    tensor.node = node
+    tensor._grad = None
+    tensor.view = None
+    tensor.cut = cut
+    return tensor

@@ -1,0 +1,53 @@
+"""Errors that teach: what happened, where in the user's code, why, and what to try.
+
+Every message of Pellucid is written by `explain`, so that all of them read alike.
+"""
+
+__all__ = ["AnomalyError", "CaptureError", "CheckpointError", "GradcheckError", "InplaceError", "explain"]
+
+
+def explain(what: str, where: str | None = None, why: str | None = None, try_: str | None = None) -> str:
+    """Write an error message: one line each for what, where, why and a way out.
+
+    >>> print(explain("matmul: (3, 4) @ (3, 4)", "train.py:41", "inner sizes 4 and 3 differ", "b.mT"))
+    matmul: (3, 4) @ (3, 4)
+      where: train.py:41
+      why:   inner sizes 4 and 3 differ
+      try:   b.mT
+    """
+    lines = [what]
+    for label, text in (("where:", where), ("why:  ", why), ("try:  ", try_)):
+        if text:
+            lines.append(f"  {label} {text}")
+    return "\n".join(lines)
+
+
+class InplaceError(RuntimeError):
+    """A value that backward needs was overwritten after it had been saved.
+
+    >>> import pellucid
+    >>> x = pellucid.ones(2, requires_grad=True)
+    >>> y = x.exp()
+    >>> _ = y.add_(1)
+    >>> try:
+    ...     y.sum().backward()
+    ... except InplaceError as error:
+    ...     print(str(error).splitlines()[0])
+    backward of exp needs its result, but that was overwritten by add_
+    """
+
+
+class AnomalyError(RuntimeError):
+    """Anomaly mode met the first NaN or Inf; the message names the operation and its line."""
+
+
+class CaptureError(RuntimeError):
+    """A captured program cannot be replayed: its Python code looked at a tensor's value."""
+
+
+class CheckpointError(RuntimeError):
+    """A checkpointed function did something else when it was run again for backward."""
+
+
+class GradcheckError(RuntimeError):
+    """Analytic and numeric gradient differ; the message carries the diagnosis."""

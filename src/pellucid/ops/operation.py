@@ -1,0 +1,191 @@
+"""publish: an operation gets its public name, its methods, its documentation and its sample inputs.
+
+`OPERATIONS` is the list that the public namespace, the documentation index and the generated tests are made from.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pellucid.core.inplace import in_place
+from pellucid.core.primitive import Primitive, elementwise
+from pellucid.core.record import attach, bind
+from pellucid.core.tensor import Leaf, Tensor, wrap
+from pellucid.core.provenance import here
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call for the generated tests: `operation(*args, **kwargs)`."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+def call(*args: Any, **kwargs: Any) -> Sample:
+    """Write down a sample call.
+
+    >>> call(1, dim=2)
+    Sample(args=(1,), kwargs={'dim': 2})
+    """
+    return Sample(args, kwargs)
+
+
+class Draw:
+    """Draws sample inputs: float64 tensors that require grad, masks and indices, the same ones for every seed."""
+
+    def __init__(self, seed: int = 0, domain: tuple[float, float] = (-2.0, 2.0)) -> None:
+        self.random = np.random.default_rng(seed)
+        self.domain = domain
+
+    def __call__(self, *shape: int, low: float | None = None, high: float | None = None) -> Tensor:
+        """A tensor of distinct values, away from each other, within the operation's domain."""
+        low = self.domain[0] if low is None else low
+        high = self.domain[1] if high is None else high
+        size = int(np.prod(shape, dtype=np.int64))
+        places = self.random.permutation(size) + self.random.uniform(0.2, 0.8, size)
+        return _leaf((low + (high - low) * places / max(size, 1)).reshape(shape))
+
+    def complex(self, *shape: int) -> Tensor:
+        """A complex128 tensor."""
+        return _leaf(self.random.uniform(-1.5, 1.5, shape) + 1j * self.random.uniform(-1.5, 1.5, shape))
+
+    def integers(self, *shape: int, low: int = 0, high: int = 3) -> Tensor:
+        """An int64 tensor with values in [low, high)."""
+        return wrap(self.random.integers(low, high, shape, dtype=np.int64))
+
+    def mask(self, *shape: int) -> Tensor:
+        """A bool tensor."""
+        return wrap(np.asarray(self.random.random(shape) < 0.5))
+
+
+def _leaf(array: np.ndarray) -> Tensor:
+    tensor = wrap(np.asarray(array))
+    tensor.node = Leaf(tensor, here())
+    return tensor
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A public operation: what users call, and what its tests draw."""
+
+    name: str
+    function: Function
+    doc: str
+    samples: Callable[[Draw], Iterable[Sample]]
+    domain: tuple[float, float] = (-2.0, 2.0)
+    module: str = "torch"  # where PyTorch keeps it: torch, torch.special, torch.nn.functional, ...
+    method: bool = True
+    inplace: bool = False
+    reference: str | None = None  # its name in PyTorch if that differs from `module.name`; "" when it has none
+
+
+OPERATIONS: dict[str, Operation] = {}
+
+
+def publish(
+    function: Function,
+    *,
+    samples: Callable[[Draw], Iterable[Sample]],
+    name: str | None = None,
+    doc: str | None = None,
+    methods: Iterable[str] | None = None,
+    aliases: Iterable[str] = (),
+    inplace: bool = False,
+    domain: tuple[float, float] = (-2.0, 2.0),
+    module: str = "torch",
+    reference: str | None = None,
+) -> Function:
+    """Give an operation its public names.
+
+    `methods` defaults to the name itself; `inplace` adds `name_`; `aliases` are further names of the function and
+    its methods. Returns the function, so that a definition reads `exp = publish(...)`.
+    """
+    name = name or function.__name__
+    function.__doc__ = doc or function.__doc__
+    methods = (name,) if methods is None else tuple(methods)
+    for public in (name, *aliases):
+        OPERATIONS[public] = Operation(
+            public, function, function.__doc__ or "", samples, domain, module, bool(methods), inplace, reference
+        )
+    for method in (*methods, *(aliases if methods else ())):
+        attach(method, function)
+    if inplace:
+        for public in (name, *aliases):
+            attach(f"{public}_", in_place(function, f"{public}_"))
+    return function
+
+
+def operation(**options: Any) -> Callable[[Function], Function]:
+    """Publish a plain function of other operations: a decorator form of `publish`."""
+    return lambda function: publish(function, **options)
+
+
+# --- families of elementwise operations, with the samples every one of them gets
+
+
+def unary_samples(draw: Draw) -> Iterable[Sample]:
+    """0-d, 1-d, 2-d, empty, and layouts: transposed, reversed, strided, broadcast."""
+    for shape in [(), (1,), (5,), (2, 3), (2, 1, 3), (0,), (2, 0)]:
+        yield call(draw(*shape))
+    base = draw(4, 6)
+    for view in (base.array.T, base.array[::-1], base.array[:, ::2], np.broadcast_to(base.array[0], (3, 6))):
+        yield call(_leaf(view))
+
+
+def binary_samples(draw: Draw) -> Iterable[Sample]:
+    """Equal shapes, broadcasting both ways, 0-d, empty, Python numbers, layouts."""
+    for first, second in [
+        ((), ()), ((3,), (3,)), ((2, 3), (2, 3)), ((2, 3), (3,)), ((3,), (2, 3)), ((2, 1), (1, 3)), ((2, 3), ()),
+        ((), (2, 3)), ((0,), (1,)), ((2, 0), (2, 0)), ((4, 1, 2), (3, 1)),
+    ]:  # fmt: skip
+        yield call(draw(*first), draw(*second))
+    yield call(draw(2, 3), 1.5)
+    yield call(draw(3), 2)
+    base = draw(4, 6)
+    yield call(_leaf(base.array.T), _leaf(draw(6, 4).array[::-1]))
+
+
+def unary(name: str, forward: Function, rule: Function | None, *, doc: str, **options: Any) -> Function:
+    """Define and publish a function of one tensor, elementwise."""
+    return _elementwise(name, forward, (rule,), unary_samples, doc, options)
+
+
+def binary(name: str, forward: Function, first: Any, second: Any, *, doc: str, **options: Any) -> Function:
+    """Define and publish a function of two tensors, elementwise with broadcasting."""
+    options.setdefault("hint", broadcast_hint)
+    return _elementwise(name, forward, (first, second), binary_samples, doc, options)
+
+
+COLUMNS = ("lower", "batch", "dtypes", "grad_name", "hint", "jvp")
+
+
+def _elementwise(name: str, forward: Function, rules: Any, samples: Any, doc: str, options: dict[str, Any]) -> Function:
+    columns = {key: options.pop(key) for key in COLUMNS if key in options}
+    operators = options.pop("operators", ())
+    row: Primitive = elementwise(name, forward, *rules, **columns)
+    function = bind(row, *operators)
+    options.setdefault("samples", samples)
+    options.setdefault("inplace", True)
+    return publish(function, name=name, doc=doc, **options)
+
+
+def broadcast_hint(shapes: list[tuple[int, ...]], params: tuple[Any, ...]) -> tuple[str | None, str | None]:
+    """Why two shapes do not broadcast: the axis where they differ.
+
+    >>> broadcast_hint([(2, 3), (2, 4)], ())[0]
+    'the size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1'
+    """
+    first, second = shapes[0], shapes[1]
+    rank = max(len(first), len(second))
+    padded = [(1,) * (rank - len(shape)) + shape for shape in (first, second)]
+    for axis in reversed(range(rank)):
+        n, m = padded[0][axis], padded[1][axis]
+        if n != m and 1 not in (n, m):
+            why = f"the size of tensor a ({n}) must match the size of tensor b ({m}) at non-singleton dimension {axis}"
+            return why, "unsqueeze, transpose or expand one of them so that the sizes match or are 1"
+    return None, None
