@@ -1,8 +1,80 @@
+"""Pellucid: autograd you can see through. `import pellucid as torch` runs PyTorch code on NumPy.
+
+>>> import pellucid as torch
+>>> x = torch.tensor(3.0, requires_grad=True)
+>>> (x * x + x).backward()
+>>> x.grad
+tensor(7.)
+"""
+
+import warnings as _warnings
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
+from pellucid import ops, random, return_types
 from pellucid._version import __version__
 from pellucid.core import attributes as _attributes
+from pellucid.core.allocator import keep_memory as _keep_memory
+from pellucid.core.modes import (
+    enable_grad,
+    inference_mode,
+    is_anomaly_enabled,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from pellucid.core.tensor import Tensor
-from pellucid.core.modes import no_grad, enable_grad, set_grad_enabled, inference_mode, is_grad_enabled
-from pellucid.ops import create, elementwise, shape, reduce, linalg
-from pellucid.ops.create import tensor, ones, zeros, randn
-from pellucid.ops.operation import OPERATIONS
-for _n, _o in OPERATIONS.items(): globals()[_n]=_o.function
+from pellucid.dtypes import (
+    DTYPE_NAMES as _DTYPE_NAMES,
+    Size,
+    can_cast,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    device,
+    dtype,
+    finfo,
+    get_default_dtype,
+    iinfo,
+    layout,
+    memory_format,
+    preserve_format,
+    promote_types,
+    set_default_dtype,
+    sparse_coo,
+    strided,
+)
+from pellucid.ops.create import *  # noqa: F403
+from pellucid.ops.operation import OPERATIONS as _OPERATIONS
+from pellucid.ops.random import *  # noqa: F403
+from pellucid.ops.shape import broadcast_shapes, is_complex, is_floating_point, is_signed, numel
+from pellucid.printing import set_printoptions
+
+globals().update(_DTYPE_NAMES)
+globals().update({name: op.function for name, op in _OPERATIONS.items() if op.module == "torch"})
+
+# NumPy warns of divisions by zero and overflows; PyTorch is silent about them, and so are the operations of ours.
+_warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"pellucid\.")
+_keep_memory()
+
+# Loaded when first asked for: `import pellucid` alone brings the engine and the operations.
+_LATER = ("autograd", "compiler", "func", "memory", "testing", "transforms", "utils")
+_FROM = {"capture": "pellucid.compiler", "vmap": "pellucid.func"}
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _LATER:
+        return _import_module(f"pellucid.{name}")
+    if name in _FROM:
+        return getattr(_import_module(_FROM[name]), name)
+    raise AttributeError(f"module 'pellucid' has no attribute {name!r}")
+
+
+def is_tensor(value: _Any) -> bool:
+    """Tell whether something is a tensor.
+
+    >>> is_tensor(3.0)
+    False
+    """
+    return isinstance(value, Tensor)

@@ -11,6 +11,7 @@ memory a fingerprint is taken when it is saved, and compared before it is used.
 import sys
 import weakref
 import zlib
+from functools import partial
 from itertools import count
 from types import CodeType
 from typing import Any
@@ -52,6 +53,11 @@ def owner_of(array: np.ndarray) -> np.ndarray:
     return array
 
 
+def forget(ledger: dict[int, Any], key: int, _: object) -> None:
+    """Strike memory that no longer exists off a ledger (also while Python is shutting down and globals are gone)."""
+    ledger.pop(key, None)
+
+
 def note_write(array: np.ndarray, operation: str) -> None:
     """Remember that a block of memory was overwritten, by which operation and on which line of the user's."""
     global latest
@@ -59,7 +65,7 @@ def note_write(array: np.ndarray, operation: str) -> None:
     key = id(owner)
     write = WRITES.get(key)
     if write is None:
-        write = WRITES[key] = Write(weakref.ref(owner, lambda _, key=key: WRITES.pop(key, None)))  # type: ignore[misc]
+        write = WRITES[key] = Write(weakref.ref(owner, partial(forget, WRITES, key)))
     frame = outside(getframe(1))
     write.count += 1
     latest = write.tick = tick()
@@ -81,14 +87,18 @@ def version_of(array: Any) -> int:
 
 def fingerprint(array: np.ndarray) -> int:
     """A checksum of an array's bytes that depends on their order."""
-    return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).reshape(-1)) if array.size else 0
+    return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data) if array.size else 0
 
 
-def expose(array: np.ndarray) -> None:
+# References to an array that only its tensor holds: those of the tensor, of the caller, of expose and getrefcount.
+TENSOR_REFERENCES = 4
+
+
+def expose(array: np.ndarray, new: bool = False) -> None:
     """Remember that a NumPy array outside Pellucid shares this memory from now on.
 
-    The fingerprint is taken only if a node may have saved the memory already, that is, if somebody besides the
-    tensor holds it: 5 references are those of the tensor, of the caller and of this function.
+    A fingerprint is taken if a node may have saved the memory already, that is, if somebody besides the tensor holds
+    it; memory that is `new` to Pellucid needs none yet.
     """
     global latest
     owner = owner_of(array)
@@ -96,9 +106,10 @@ def expose(array: np.ndarray) -> None:
     known = EXPOSED.get(key)
     if known is not None and known[0]() is owner and known[2] is not None:
         return
-    mark = fingerprint(owner) if array is not owner or sys.getrefcount(array) > 4 else None
+    held = array is not owner or sys.getrefcount(array) > TENSOR_REFERENCES
+    mark = fingerprint(owner) if held and not new else None
     latest = tick()
-    EXPOSED[key] = (weakref.ref(owner, lambda _: EXPOSED.pop(key, None)), latest, mark)
+    EXPOSED[key] = (weakref.ref(owner, partial(forget, EXPOSED, key)), latest, mark)
 
 
 def is_exposed(array: Any) -> bool:

@@ -2,7 +2,6 @@
 
 import copy
 import warnings
-import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -13,9 +12,8 @@ from pellucid import dtypes, printing
 from pellucid.core import aliasing, backward, modes
 from pellucid.core.careful import Kind, current_array, current_node
 from pellucid.core.modes import Mode
-from pellucid.core.primitive import BOUND
 from pellucid.core.provenance import Place, here
-from pellucid.core.tensor import Cut, Handle, Leaf, Node, Operators, Tensor, extra_of, wrap
+from pellucid.core.tensor import PICK, Cut, Handle, Leaf, Node, Tensor, extra_of, wrap
 from pellucid.errors import explain
 
 
@@ -37,7 +35,7 @@ def readable(function: Callable[..., Any]) -> Callable[..., Any]:
 @readable
 def shape(self: Tensor) -> dtypes.Size:
     """The size of every dimension."""
-    return dtypes.Size(self.array.shape)
+    return dtypes.trusted_size(self.array.shape)
 
 
 @readable
@@ -74,6 +72,8 @@ def layout(self: Tensor) -> Any:
 def grad_fn(self: Tensor) -> Node | None:
     """The node that made this tensor; None for a leaf."""
     node = current_node(self)
+    if node is not None and node.primitive is PICK:
+        return node.inputs[0]  # one result among several: the operation itself
     return None if isinstance(node, Leaf) else node
 
 
@@ -92,7 +92,7 @@ def _set_requires_grad(self: Tensor, wanted: bool) -> None:
     requires_grad_(self, wanted)
 
 
-Tensor.requires_grad = property(_get_requires_grad, _set_requires_grad)  # type: ignore[attr-defined]
+setattr(Tensor, "requires_grad", property(_get_requires_grad, _set_requires_grad))  # noqa: B010 (mypy knows no attributes that come later)
 
 
 @attribute
@@ -127,14 +127,18 @@ def _check_differentiable(tensor: Tensor) -> None:
     if np.dtype(tensor.array.dtype).kind in "biu":
         raise RuntimeError(
             explain(
-                f"only Tensors of floating point and complex dtype can require gradients, not {tensor.dtype}",  # type: ignore[attr-defined]
+                f"only Tensors of floating point and complex dtype can require gradients, not {tensor.dtype}",
                 str(here()),
                 try_="convert it first, e.g. x.float()",
             )
         )
     if isinstance(tensor.cut, Mode) and tensor.cut.inference and not modes.current().inference:
         raise RuntimeError(
-            explain("setting requires_grad=True on an inference tensor is not allowed", str(here()), try_="clone() it")
+            explain(
+                "setting requires_grad=True on an inference tensor is not allowed",
+                str(here()),
+                try_="clone() it",
+            )
         )
 
 
@@ -145,16 +149,16 @@ def is_inference(self: Tensor) -> bool:
 
 
 def _get_grad(self: Tensor) -> Tensor | None:
-    if self._grad is None and self.node is not None and not isinstance(self.node, Leaf):
-        if not retains_grad_of(self):
-            warnings.warn(
-                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute "
-                "won't be populated during autograd.backward(). It was computed by "
-                f"{self.node.name()} at {self.node.place.text}. If you want its gradient, call .retain_grad() on it "
-                "before backward; if you meant a leaf, build it with requires_grad_() as the last step.",
-                UserWarning,
-                stacklevel=2,
-            )
+    node = None if self._grad is not None or isinstance(self.node, Leaf) else self.node
+    if node is not None and not retains_grad_of(self):
+        warnings.warn(
+            "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute "
+            "won't be populated during autograd.backward(). It was computed by "
+            f"{node.name()} at {node.place.text}. If you want its gradient, call .retain_grad() on it "
+            "before backward; if you meant a leaf, build it with requires_grad_() as the last step.",
+            UserWarning,
+            stacklevel=2,
+        )
     return self._grad
 
 
@@ -174,16 +178,27 @@ def _set_grad(self: Tensor, grad: Tensor | None) -> None:
             )
         if grad.array.dtype != self.array.dtype:
             raise RuntimeError(
-                explain(f"assigned grad has data of a different type: {grad.dtype}, the tensor has {self.dtype}", str(here()))  # type: ignore[attr-defined]
+                explain(
+                    f"assigned grad has data of a different type: {grad.dtype}, the tensor has {self.dtype}",
+                    str(here()),
+                )
             )
+    _note_assignment(self)
     self._grad = grad
 
 
 def _delete_grad(self: Tensor) -> None:
+    _note_assignment(self)
     self._grad = None
 
 
-Tensor.grad = property(_get_grad, _set_grad, _delete_grad)  # type: ignore[attr-defined]
+def _note_assignment(tensor: Tensor) -> None:
+    tracer = modes.current().tracer
+    if tracer is not None:
+        tracer.grad_assigned(tensor)
+
+
+setattr(Tensor, "grad", property(_get_grad, _set_grad, _delete_grad))  # noqa: B010 (mypy knows no attributes that come later)
 
 
 def retains_grad_of(tensor: Tensor) -> bool:
@@ -244,7 +259,11 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[..., Any]) -
 
 
 def _backward(
-    self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+    self: Tensor,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
 ) -> None:
     """Add the gradient of this tensor to the `.grad` of every leaf it depends on.
 
@@ -259,7 +278,7 @@ def _backward(
     backward.backward([self], [gradient], retain_graph, create_graph, inputs)
 
 
-Tensor.backward = _backward  # type: ignore[attr-defined]
+setattr(Tensor, "backward", _backward)  # noqa: B010 (mypy knows no attributes that come later)
 
 
 # --- ways out of the graph
@@ -269,7 +288,8 @@ DEPARTURES: deque[tuple[str, Place, str]] = deque(maxlen=256)  # what left the g
 
 def depart(tensor: Tensor, how: str) -> Cut | None:
     """Note that a value leaves the graph here; the ledger lets errors and `why` name the line."""
-    node = current_node(tensor)
+    lost = tensor.window is not None and tensor.window.forbids  # its history may be gone, its values are not
+    node = tensor.node if lost else current_node(tensor)
     if node is None:
         return tensor.cut  # type: ignore[no-any-return]
     place = here()
@@ -294,7 +314,7 @@ def detach(self: Tensor) -> Tensor:
 @attribute
 def detach_(self: Tensor) -> Tensor:
     """Take the history away from this very tensor."""
-    if self.view is not None:
+    if self.window is not None:
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     cut = depart(self, "detach_")
     self.node, self.cut = None, cut
@@ -313,12 +333,15 @@ def _set_data(self: Tensor, value: Tensor) -> None:
         self.node.shape = tuple(self.array.shape)
 
 
-Tensor.data = property(_get_data, _set_data)  # type: ignore[attr-defined]
+setattr(Tensor, "data", property(_get_data, _set_data))  # noqa: B010 (mypy knows no attributes that come later)
 
 
 def concrete(tensor: Tensor, what: str) -> np.ndarray:
     """The ndarray behind a tensor, for code that leaves the graph."""
     array = current_array(tensor)
+    tracer = modes.current().tracer
+    if tracer is not None:
+        return tracer.concrete(array, what)  # type: ignore[no-any-return]
     return array.concrete(what) if isinstance(array, Kind) else array
 
 
@@ -362,7 +385,11 @@ def item(self: Tensor) -> Any:
     array = concrete(self, "item()")
     if array.size != 1:
         raise RuntimeError(
-            explain(f"a Tensor with {array.size} elements cannot be converted to Scalar", str(here()), try_="tolist()")
+            explain(
+                f"a Tensor with {array.size} elements cannot be converted to Scalar",
+                str(here()),
+                try_="tolist()",
+            )
         )
     if self.node is not None:
         depart(self, "item")
@@ -432,7 +459,7 @@ def __len__(self: Tensor) -> int:
 
 @attribute
 def __contains__(self: Tensor, value: Any) -> bool:
-    return bool((self == value).any())  # type: ignore[attr-defined]
+    return bool((self == value).any())
 
 
 @attribute
@@ -461,7 +488,7 @@ def __repr__(self: Tensor) -> str:
         return repr(array)
     node = current_node(self)
     suffix = [] if node is None else ["requires_grad=True" if isinstance(node, Leaf) else f"grad_fn=<{node.name()}>"]
-    return printing.format_tensor(array, suffix)
+    return printing.format_tensor(np.asarray(array), suffix)
 
 
 @attribute
@@ -475,7 +502,7 @@ def __format__(self: Tensor, spec: str) -> str:
 def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if id(self) in memo:
         return memo[id(self)]  # type: ignore[no-any-return]
-    if not self.is_leaf:  # type: ignore[attr-defined]
+    if not self.is_leaf:
         assert self.node is not None
         raise RuntimeError(
             explain(
@@ -487,18 +514,27 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         )
     result = object.__new__(type(self))
     memo[id(self)] = result
-    _restore(result, np.array(self.array, order="K"), self.node is not None, copy.deepcopy(self._grad, memo))
+    _restore(result, np.copy(self.array, order="K"), self.node is not None, copy.deepcopy(self._grad, memo))
     result.__dict__.update(copy.deepcopy(self.__dict__, memo))
     return result
 
 
 @attribute
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
-    if not self.is_leaf:  # type: ignore[attr-defined]
+    if not self.is_leaf:
         raise RuntimeError(
-            explain("only leaf tensors can be pickled: history is not saved", str(here()), try_="pickle tensor.detach()")
+            explain(
+                "only leaf tensors can be pickled: history is not saved",
+                str(here()),
+                try_="pickle tensor.detach()",
+            )
         )
-    return _rebuild, (type(self), np.ascontiguousarray(self.array).reshape(self.array.shape), self.node is not None, self.__dict__)
+    return _rebuild, (
+        type(self),
+        np.ascontiguousarray(self.array).reshape(self.array.shape),
+        self.node is not None,
+        self.__dict__,
+    )
 
 
 def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
@@ -514,7 +550,7 @@ def aliasing_free(dtype: np.dtype) -> np.dtype:
 
 
 def _restore(tensor: Tensor, array: np.ndarray, requires_grad: bool, grad: Tensor | None) -> None:
-    tensor.array, tensor.node, tensor._grad, tensor.view, tensor.cut = array, None, grad, None, None
+    tensor.array, tensor.node, tensor._grad, tensor.window, tensor.cut = array, None, grad, None, None
     if requires_grad:
         tensor.node = Leaf(tensor, here())
 
@@ -531,12 +567,12 @@ def _version(self: Tensor) -> int:
 @readable
 def _base(self: Tensor) -> Tensor | None:
     """The tensor whose memory this one looks at."""
-    return None if self.view is None else self.view.base
+    return None if self.window is None else self.window.base
 
 
 @attribute
 def _is_view(self: Tensor) -> bool:
-    return self.view is not None
+    return self.window is not None
 
 
 __all__ = ["DEPARTURES", "attribute", "readable"]

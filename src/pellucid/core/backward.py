@@ -8,7 +8,9 @@ import operator
 import sys
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import lru_cache, partial
 from operator import attrgetter
 from threading import RLock
@@ -19,9 +21,9 @@ import numpy as np
 from pellucid.core import aliasing, modes
 from pellucid.core.careful import Kind, current_node, first_bad, unpacked
 from pellucid.core.keep import arguments
-from pellucid.core.primitive import INPUTS, kept_names, same
+from pellucid.core.primitive import BOUND, INPUTS, kept_names, same
 from pellucid.core.provenance import Place, here
-from pellucid.core.tensor import ACCUMULATE, Freed, Leaf, Node, Tensor, extra_of, pick, wrap
+from pellucid.core.tensor import ACCUMULATE, Bundle, Freed, Leaf, Node, Tensor, extra_of, pick, wrap
 from pellucid.errors import AnomalyError, InplaceError, explain
 
 ndarray = np.ndarray
@@ -41,7 +43,9 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
     spent = None if retain_graph else Freed(here())
     watch = Watch.if_needed()
     straight = not create_graph and wanted is None and watch is None
-    grads, landed, ours = seeds, {}, set()
+    grads = seeds
+    landed: Gradients = {}
+    ours: set[Node] = set()  # nodes whose gradient so far is an array that only this walk holds
     while order:
         node = order.pop()
         g = grads.pop(node, None)
@@ -50,13 +54,15 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
         extra, p, saved = node.extra, node.primitive, node.saved
         if extra is not None:
             g = on_gradient(node, g, create_graph)
-        if p is ACCUMULATE or (extra is not None and extra.retain is not None) or (wanted and node in targets):
+        if p is ACCUMULATE or (extra is not None and extra.retain is not None) or (targets and node in targets):
             landed[node] = g
-            if p is ACCUMULATE:
+            if p is ACCUMULATE or (wanted is not None and wanted.isdisjoint(node.inputs)):
                 continue
         if node.born < aliasing.latest or extra is not None or type(saved) is Freed:
             saved = saved_values(node)
         stretched = node.stretched
+        edges: Any
+        inputs: Sequence[Node | None]
         if straight and extra is None and p.pullback is None:
             edges, inputs = p.edges, node.inputs
         else:
@@ -77,7 +83,7 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
             before = grads.get(parent)
             if before is None:
                 grads[parent] = d
-            elif parent in ours:  # the sum made below is nobody else's array: add to it in place
+            elif parent in ours and type(d) is ndarray:  # the sum made below is nobody else's array: add to it in place
                 add(before, d, before)
             else:
                 d = grads[parent] = before + d
@@ -93,6 +99,12 @@ def pulled(
 ) -> tuple[list[tuple[int, Any, int]], list[Node], list[Any]]:
     """The edges of a node that is not straightforward, with their gradients worked out already."""
     p = node.primitive
+    if type(g) is Bundle:
+        g = g.listed()
+    if node.extra is not None and node.extra.before:
+        g = before_node(node, g, create_graph)
+        if g is None:
+            return [], [], []
     if p.pullback is not None:
         results = p.pullback(g, *(lifted(node, p.pullback, saved[0]) if create_graph else saved[0]))
     else:
@@ -114,7 +126,11 @@ def pulled(
     if watch is not None:
         for parent, d in going:
             watch.step(node, g, parent, d)
-    return [(i, _passed_on, 1) for i in range(len(going))], [parent for parent, _ in going], [d for _, d in going]
+    return (
+        [(i, _passed_on, 1) for i in range(len(going))],
+        [parent for parent, _ in going],
+        [d for _, d in going],
+    )
 
 
 def _passed_on(g: Any, d: Any) -> Any:
@@ -214,7 +230,7 @@ def named_values(node: Node, saved: Any) -> Iterable[tuple[str, Any]]:
     """Every array a node keeps, with the name its rule knows it by."""
     p = node.primitive
     if p.pullback is not None:
-        kept = zip(names_of(p.pullback), saved[0], strict=False)
+        kept: Iterable[tuple[str, Any]] = zip(names_of(p.pullback), saved[0], strict=False)
     else:
         kept = (
             pair
@@ -256,7 +272,10 @@ def check_exposed(node: Node, saved: Any) -> None:
                     raise InplaceError(overwritten(node, name, array, by, None))
 
 
-ROLES = {"y": "its result", "a": "its first input", "b": "its second input", "c": "its third input"}
+ROLES = {
+    "y": "its result", "a": "its first input", "b": "its second input", "c": "its third input",
+    "kept": "a saved tensor",
+}  # fmt: skip
 
 
 def overwritten(node: Node, name: str, array: Any, by: str, place: Place | None) -> str:
@@ -288,7 +307,12 @@ def second_backward(node: Node, freed: Freed) -> str:
 
 def as_tensor(g: Any) -> Tensor:
     """A gradient as the user sees it."""
-    return g if isinstance(g, Tensor) else wrap(g if isinstance(g, Kind) else np.asarray(g))
+    return g if isinstance(g, Tensor) else wrap(g if isinstance(g, Kind) else np.asanyarray(g))
+
+
+def _grad_outputs(g: Any) -> tuple[Tensor | None, ...]:
+    """The gradients of a node's results, as the hooks of a node see them."""
+    return tuple(None if part is None else as_tensor(part) for part in (g if isinstance(g, list) else (g,)))
 
 
 def _like(value: Any, create_graph: bool) -> Any:
@@ -297,48 +321,86 @@ def _like(value: Any, create_graph: bool) -> Any:
 
 
 def on_gradient(node: Node, g: Any, create_graph: bool) -> Any:
-    """Run the hooks that see the gradient of a node's result."""
+    """Run the hooks that see the gradient of a tensor; of a leaf also its node's, which has nothing to run itself."""
     extra = node.extra
     assert extra is not None
-    if not (extra.on_gradient or extra.before):
-        return g
-    with modes.switched(grad=create_graph):
-        for hook in list(extra.on_gradient.values()):
-            changed = hook(as_tensor(g))
+    if extra.on_gradient:
+        with modes.recording(create_graph):
+            for hook in list(extra.on_gradient.values()):
+                changed = hook(as_tensor(g))
+                if changed is not None:
+                    g = _like(checked(changed, as_tensor(g), hook, node), create_graph)
+    return before_node(node, g, create_graph) if extra.before and node.primitive is ACCUMULATE else g
+
+
+def before_node(node: Node, g: Any, create_graph: bool) -> Any:
+    """Run the hooks that see what comes into a node, after a retained gradient was taken."""
+    assert node.extra is not None
+    with modes.recording(create_graph):
+        for hook in list(node.extra.before.values()):
+            changed = hook(shown(g))
             if changed is not None:
-                g = _like(checked(changed, node, "tensor hook"), create_graph)
-        for hook in list(extra.before.values()):
-            changed = hook(tuple(as_tensor(part) for part in (g if isinstance(g, list) else (g,))))
-            if changed is not None:
-                g = _like(checked(changed[0], node, "pre-hook"), create_graph)
+                parts = [_like(d, create_graph) for d in checked_all(changed, shown(g), hook, node)]
+                g = parts if isinstance(g, list) else parts[0]
     return g
-
-
-def checked(changed: Any, node: Node, kind: str) -> Tensor:
-    """What a hook returned, if it is a Tensor of the right shape."""
-    if not isinstance(changed, Tensor):
-        raise TypeError(f"a {kind} must return a Tensor or None, not {type(changed).__name__}")
-    if node.shape is not None and tuple(changed.array.shape) != node.shape:
-        raise RuntimeError(
-            explain(
-                f"a {kind} returned a gradient of shape {tuple(changed.array.shape)}, expected {node.shape}",
-                str(node.place),
-            )
-        )
-    return changed
 
 
 def after_node(node: Node, results: Sequence[Any], g: Any, create_graph: bool) -> Sequence[Any]:
     """Run the hooks that see what a node sends on."""
     assert node.extra is not None
-    with modes.switched(grad=create_graph):
+    with modes.recording(create_graph):
         for hook in list(node.extra.after.values()):
-            shown = tuple(None if d is None else as_tensor(d) for d in results)
-            changed = hook(shown, tuple(as_tensor(part) for part in (g if isinstance(g, list) else (g,))))
+            sent = shown(list(results))
+            changed = hook(sent, shown(g))
             if changed is not None:
-                changed = changed if isinstance(changed, (tuple, list)) else (changed,)
-                results = [_like(d, create_graph) for d in changed]
+                results = [_like(d, create_graph) for d in checked_all(changed, sent, hook, node)]
     return results
+
+
+def shown(g: Any) -> tuple[Tensor | None, ...]:
+    """The gradients at a node as a hook sees them."""
+    return tuple(None if part is None else as_tensor(part) for part in (g if isinstance(g, list) else (g,)))
+
+
+def checked_all(changed: Any, before: Sequence[Tensor | None], hook: Any, node: Node) -> list[Tensor | None]:
+    """What a node's hook returned, if it is a tuple of as many gradients as it was given."""
+    if not isinstance(changed, tuple):
+        raise TypeError(f"expected tuple, but hook returned {type(changed).__name__!r}")
+    if len(changed) != len(before):
+        raise RuntimeError(
+            explain(
+                f"hook {hook_name(hook)} has returned an incorrect number of values "
+                f"(got {len(changed)}, but expected {len(before)})",
+                str(node.place),
+            )
+        )
+    return [
+        None if d is None else checked(d, old if old is not None else d, hook, node)
+        for d, old in zip(changed, before, strict=True)
+    ]
+
+
+def checked(changed: Any, before: Tensor, hook: Any, node: Node) -> Tensor:
+    """What a hook returned, if it is a Tensor of the right shape and dtype."""
+    if not isinstance(changed, Tensor):
+        raise TypeError(f"expected Variable, but hook returned {type(changed).__name__!r}")
+    for what, old, new in (
+        ("size", tuple(before.array.shape), tuple(changed.array.shape)),
+        ("type", before.array.dtype, changed.array.dtype),
+    ):
+        if old != new:
+            raise RuntimeError(
+                explain(
+                    f"hook {hook_name(hook)} has changed the {what} of value (was {old}, got {new})",
+                    str(node.place),
+                    "a gradient has the shape and dtype of its tensor",
+                )
+            )
+    return changed
+
+
+def hook_name(hook: Any) -> str:
+    return repr(getattr(hook, "__name__", type(hook).__name__))
 
 
 class Watch:
@@ -381,7 +443,7 @@ def check_backward(node: Node, g: Any, d: Any) -> None:
 
 # --- writing the gradients down
 
-SET_GRAD = Tensor._grad.__set__  # type: ignore[attr-defined]
+SET_GRAD: Any = Tensor.__dict__["_grad"].__set__
 COMMIT = RLock()
 
 
@@ -396,17 +458,18 @@ def commit(landed: Gradients, create_graph: bool) -> None:
         while landed:
             node, g = landed.popitem()
             tensor = _receiver(node)
-            if tensor is None:
+            if tensor is None or g is None:
                 continue
-            if node.extra is not None and node.extra.post_accumulate:
-                hooked.append((node, tensor))
+            extra = node.extra
+            if extra is not None and isinstance(node, Leaf) and (extra.post_accumulate or extra.after):
+                hooked.append((node, tensor, as_tensor(g)))
             before.append((tensor, tensor._grad))
             writes.append(prepared(tensor, g, create_graph))
             del g
         copies = [(t, old, None if old is None else old.array.copy()) for t, old in before] if hooked else []
         deque(map(operator.call, writes), maxlen=0)
         if hooked:
-            post_accumulate(hooked, copies)
+            post_accumulate(reversed(hooked), copies)
 
 
 def _receiver(node: Node) -> Tensor | None:
@@ -420,7 +483,7 @@ def prepared(tensor: Tensor, g: Any, create_graph: bool) -> Callable[[], Any]:
     """The write that gives one tensor its gradient, ready to run without failing."""
     old = tensor._grad
     if create_graph:
-        g = g if g.array.dtype == tensor.array.dtype else g.to(tensor.dtype)  # type: ignore[attr-defined]
+        g = g if g.array.dtype == tensor.array.dtype else g.to(tensor.dtype)
         return partial(SET_GRAD, tensor, g if old is None else old + g)
     if isinstance(g, Kind) or isinstance(tensor.array, Kind):
         return partial(SET_GRAD, tensor, wrap(g if old is None else old.array + g))
@@ -428,30 +491,40 @@ def prepared(tensor: Tensor, g: Any, create_graph: bool) -> Callable[[], Any]:
         g = (g if tensor.array.dtype.kind == "c" else np.real(g)).astype(tensor.array.dtype)
     if old is None:
         return partial(SET_GRAD, tensor, wrap(own(g)))
-    if old.node is None and type(old.array) is ndarray and old.array.flags.writeable:
+    if old.node is None and isinstance(old.array, ndarray) and old.array.flags.writeable:
         aliasing.note_write(old.array, "backward (accumulation into .grad)")
         return partial(add, old.array, g, old.array)
     return partial(SET_GRAD, tensor, wrap(old.array + g))
 
 
-# References to a gradient that only the walk holds: the names `g` in prepared and own, and getrefcount's argument.
-OWN_REFERENCES = 3
+# References to a gradient that nobody else holds: the name `g` in commit, prepared and own, getrefcount's argument.
+OWN_REFERENCES = 4
 
 
 def own(g: Any) -> np.ndarray:
     """An array that nobody else holds: a gradient that is also somebody else's (or a view) is copied."""
     if type(g) is not ndarray or g.base is not None or sys.getrefcount(g) > OWN_REFERENCES or not g.flags.c_contiguous:
-        return np.array(g, order="C")
+        return copied(g)
     return g
 
 
-def post_accumulate(hooked: Sequence[tuple[Node, Tensor | None]], before: Sequence[tuple[Tensor, Any, Any]]) -> None:
+def copied(g: Any) -> Any:
+    """A copy in C order, of the same kind of array; of a NumPy scalar an array."""
+    return g.copy() if isinstance(g, ndarray) else np.array(g)
+
+
+def post_accumulate(
+    hooked: Iterable[tuple[Node, Tensor, Tensor]], before: Sequence[tuple[Tensor, Any, Any]]
+) -> None:
     """Run the hooks that want to see a finished `.grad`; if one fails, put every gradient back."""
     try:
-        for node, tensor in hooked:
+        for node, tensor, g in hooked:
             assert node.extra is not None
             for hook in list(node.extra.post_accumulate.values()):
-                hook(tensor)
+                if hook(tensor) is not None:
+                    raise TypeError(f"a post accumulate grad hook must return None: {hook_name(hook)} did not")
+            for hook in list(node.extra.after.values()):
+                hook((), (g,))
     except BaseException:
         for tensor, grad, values in before:
             tensor._grad = grad
@@ -493,9 +566,11 @@ def one_for(tensor: Tensor) -> Any:
             )
         )
     if np.dtype(array.dtype).kind == "c":
-        raise RuntimeError(explain("grad can be computed only for real scalar outputs but got a complex one", str(here())))
+        raise RuntimeError(
+            explain("grad can be computed only for real scalar outputs but got a complex one", str(here()))
+        )
     if type(array) is not ndarray:
-        return array * 0 + 1
+        return BOUND["zeros_like"](array) + 1
     one = None if array.shape else ONES.get(array.dtype)  # np.ones costs 1.5 µs, and every scalar loss asks for it
     return np.ones(array.shape, array.dtype) if one is None else one
 
@@ -513,7 +588,7 @@ def given(tensor: Tensor, gradient: Any, create_graph: bool) -> Any:
             )
         )
     if gradient.array.dtype != tensor.array.dtype:
-        gradient = gradient.to(tensor.dtype)  # type: ignore[attr-defined]
+        gradient = gradient.to(tensor.dtype)
     return gradient if create_graph else gradient.array
 
 
@@ -549,15 +624,43 @@ def backward(
 ) -> None:
     """Add the gradients of the tensors to the `.grad` of the leaves they depend on (or of `inputs` only)."""
     retain = create_graph if retain_graph is None else retain_graph
-    if create_graph:
-        with modes.switched(grad=True):
-            seeds = seeds_of(tensors, gradients, True)
-            landed = walk(seeds, retain_graph=retain, create_graph=True, targets=_targets(inputs))
-            commit(_receiving(landed, inputs), True)
-    else:
-        seeds = seeds_of(tensors, gradients, False)
-        landed = walk(seeds, retain_graph=retain, create_graph=False, targets=_targets(inputs))
-        commit(_receiving(landed, inputs), False)
+    landed = walk_from(tensors, gradients, retain, create_graph, _targets(inputs))
+    with modes.recording(True) if create_graph else NOTHING:
+        commit(_receiving(landed, inputs), create_graph)
+
+
+NOTHING: AbstractContextManager[None] = nullcontext()
+SELECTIVE: ContextVar[bool] = ContextVar("pellucid_selective", default=False)  # a walk to some leaves only
+LISTENERS: "weakref.WeakSet[Any]" = weakref.WeakSet()  # hooks over several tensors: they count what a walk will reach
+
+
+def walk_from(
+    tensors: Sequence[Tensor],
+    gradients: Sequence[Any],
+    retain_graph: bool,
+    create_graph: bool,
+    targets: set[Node] | None,
+) -> Gradients:
+    """Walk from the tensors with their gradients; with create_graph recording is on, whatever the mode around."""
+    with modes.recording(True) if create_graph else NOTHING:
+        seeds = seeds_of(tensors, gradients, create_graph)
+        if targets is None and not LISTENERS:
+            return walk(seeds, retain_graph=retain_graph, create_graph=create_graph)
+        with announced(seeds, targets):
+            return walk(seeds, retain_graph=retain_graph, create_graph=create_graph, targets=targets)
+
+
+@contextmanager
+def announced(seeds: Gradients, targets: set[Node] | None) -> Iterator[None]:
+    """While a walk runs, let those know who must: that it goes to some leaves only, and which nodes it will reach."""
+    with ExitStack() as stack:
+        stack.callback(SELECTIVE.reset, SELECTIVE.set(targets is not None))
+        if LISTENERS:
+            order = oldest_first(seeds)
+            reached = set(order) if targets is None else leading_to(targets, order).intersection(order)
+            for listener in list(LISTENERS):
+                stack.enter_context(listener.listening(reached))
+        yield
 
 
 def _targets(inputs: Sequence[Tensor] | None) -> set[Node] | None:
@@ -571,7 +674,7 @@ def _targets(inputs: Sequence[Tensor] | None) -> set[Node] | None:
         if node is None:
             raise RuntimeError(
                 explain(
-                    f"one of the differentiated tensors (shape {tuple(tensor.array.shape)}) does not require grad",
+                    f"One of the differentiated Tensors does not require grad (shape {tuple(tensor.array.shape)})",
                     str(here()),
                     try_="call requires_grad_() on it before computing with it",
                 )
@@ -602,18 +705,13 @@ def gradients(
     retain_graph: bool,
     create_graph: bool,
 ) -> list[Tensor | None]:
-    """The gradients of outputs with respect to inputs; nothing is written anywhere."""
-    targets = _targets(inputs)
-    if create_graph:
-        with modes.switched(grad=True):
-            landed = walk(
-                seeds_of(outputs, grad_outputs, True), retain_graph=retain_graph, create_graph=True, targets=targets
-            )
-    else:
-        landed = walk(
-            seeds_of(outputs, grad_outputs, False), retain_graph=retain_graph, create_graph=False, targets=targets
-        )
-    return [_returned(landed.get(current_node(tensor)), tensor) for tensor in inputs]  # type: ignore[arg-type]
+    """The gradients of outputs with respect to inputs; only tensors that retain their gradient are written to."""
+    landed = walk_from(outputs, grad_outputs, retain_graph, create_graph, _targets(inputs))
+    results = [_returned(landed.get(current_node(tensor)), tensor) for tensor in inputs]  # type: ignore[arg-type]
+    retained = {node: g for node, g in landed.items() if node.extra is not None and node.extra.retain is not None}
+    if retained:
+        commit(retained, create_graph)
+    return results
 
 
 def _returned(g: Any, tensor: Tensor) -> Tensor | None:
@@ -624,4 +722,4 @@ def _returned(g: Any, tensor: Tensor) -> Tensor | None:
         return wrap(g)
     if g.dtype != tensor.array.dtype:
         g = (g if tensor.array.dtype.kind == "c" else np.real(g)).astype(tensor.array.dtype)
-    return wrap(np.array(g, order="C"))
+    return wrap(copied(g))

@@ -5,6 +5,7 @@ kinds of array (Dual, Batched, Traced) take over, modes and observers have their
 """
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 from functools import lru_cache
 from types import FrameType
 from typing import Any
@@ -37,6 +38,7 @@ class Kind(Operators):
     level: int
     shape: tuple[int, ...]
     dtype: Any
+    spreads = False  # whether an ordinary tensor may become of this kind by an in-place operation
 
     @property
     def ndim(self) -> int:
@@ -50,9 +52,25 @@ class Kind(Operators):
         """Run an operation of which this is one of the inputs."""
         raise NotImplementedError
 
-    def overwrite(self, value: Any) -> Any:
-        """What a tensor that holds this array holds after an in-place operation."""
+    def layers(self) -> dict[int, "Kind"]:
+        """This array and the kinds inside it, by level."""
+        return {self.level: self}
+
+    def admit(self, tensor: Tensor) -> Tensor:
+        """Take a tensor with history from outside into this level, by a step that backward can undo."""
+        return tensor
+
+    def custom(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """Run a custom function of which this is one of the inputs: (context, outputs), or None to run its forward."""
+        return None
+
+    def overwrite(self, value: Any, name: str) -> Any:
+        """What a tensor that holds this array holds after the in-place operation `name`."""
         return value
+
+    def detached(self) -> Any:
+        """The array without what differentiates it."""
+        return self
 
     def concrete(self, what: str) -> np.ndarray:
         """The values as an ndarray, for Python code that looks at them; `what` is the operation that does."""
@@ -75,7 +93,7 @@ class Kind(Operators):
 @lru_cache(maxsize=64)
 def foreign(dtype: np.dtype) -> np.dtype:
     """A dtype equal to NumPy's but not the same object, so that the hot path's identity test sends kinds here."""
-    return np.dtype(dtype, metadata={"pellucid": "kind"})  # type: ignore[call-overload, no-any-return]
+    return np.dtype(dtype, metadata={"pellucid": "kind"})
 
 
 def plain(dtype: np.dtype) -> np.dtype:
@@ -90,19 +108,25 @@ def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> A
     mode = modes.current()
     tensors = met(p, inputs)
     arrays = tuple(current_array(tensor) for tensor in tensors)
+    if mode.grad and any(isinstance(array, Kind) for array in arrays):
+        tensors = admitted(tensors, arrays)
+        arrays = tuple(tensor.array for tensor in tensors)
     result = compute(p, arrays, params)
     results = tuple(result) if p.outputs != 1 else (result,)
     node = recorded(p, tensors, arrays, result, params, mode)
-    outs = tuple(_output(p, tensors, node, i, y, params, mode) for i, y in enumerate(results))
-    _attend(p, tensors, params, outs, mode)
+    outs = tuple(_output(p, tensors, node, (i, len(results)), y, params, mode) for i, y in enumerate(results))
+    attend(p, tensors, params, outs, mode)
     return outs if p.outputs != 1 else outs[0]
 
 
 def on_arrays(p: Primitive, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Inside a rule: no tensors, only arrays of some kind (and perhaps NumPy's scalars or numbers)."""
     if any(isinstance(value, Kind) for value in inputs):
-        return compute(p, tuple(v if isinstance(v, Kind) else np.asarray(v) for v in inputs), params)
-    if any(type(value) in (list, tuple, np.ndarray) or np.isscalar(value) for value in inputs):
+        return compute(p, tuple(_as_array(value, inputs) for value in inputs), params)
+    if any(isinstance(value, (np.ndarray, np.generic)) for value in inputs):
+        tracer = modes.current().tracer
+        if tracer is not None:
+            return tracer.forward(p, inputs, params)
         arrays = tuple(np.asarray(value) for value in inputs)
         return p.forward(arrays, *params) if p.variadic else p.forward(*arrays, *params)
     bad = next(value for value in inputs)
@@ -113,6 +137,37 @@ def on_arrays(p: Primitive, inputs: tuple[Any, ...], params: tuple[Any, ...]) ->
             try_="wrap it with torch.tensor(...)",
         )
     )
+
+
+def _as_array(value: Any, among: tuple[Any, ...]) -> Any:
+    """A Python number beside arrays takes their dtype."""
+    if isinstance(value, (Kind, np.ndarray, np.generic)):
+        return value if isinstance(value, Kind) else np.asanyarray(value)
+    return np.asarray(value, dtypes.promote(among) if isinstance(value, (bool, int, float, complex)) else None)
+
+
+# --- kinds meet
+
+
+def layers(array: Any) -> dict[int, Kind]:
+    """The kinds an array is made of, by level; an ndarray has none."""
+    return array.layers() if isinstance(array, Kind) else {}
+
+
+def admitted(tensors: Sequence[Tensor], arrays: Sequence[Any]) -> list[Tensor]:
+    """The tensors, those with history taken into every level that one of the arrays belongs to, lowest first.
+
+    Without this step backward could not know that a gradient of that level must leave it again: summed over the
+    batch, or without its tangent.
+    """
+    levels = {level: kind for array in arrays for level, kind in layers(array).items()}
+    result = []
+    for tensor in tensors:
+        missing = sorted(levels.keys() - layers(tensor.array).keys()) if current_node(tensor) is not None else ()
+        for level in missing:
+            tensor = levels[level].admit(tensor)
+        result.append(tensor)
+    return result
 
 
 # --- dtypes meet
@@ -140,6 +195,8 @@ def _as(value: Any, target: np.dtype) -> Tensor:
             return value
         cast: Tensor = BOUND["cast"](value, target, plain(source))
         return cast
+    if target.kind in "iu" and isinstance(value, int):  # PyTorch wraps a number around where NumPy refuses it
+        value = np.asarray(value).astype(target)
     return wrap(np.asarray(value, target))
 
 
@@ -177,8 +234,18 @@ def as_tensor(value: Any) -> Tensor:
 def compute(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Run a row's forward on arrays of any kind and dtype."""
     kinds = [array for array in arrays if isinstance(array, Kind)]
+    if p.boundary:  # a way in or out of one level: only the levels above it see an operation, the others pass
+        kinds = [kind for kind in kinds if kind.level > params[-1]]
     if kinds:
         return max(kinds, key=lambda kind: kind.level).apply(p, arrays, params)
+    if p.boundary:
+        return p.forward(*arrays, *params)
+    tracer = modes.current().tracer
+    return computed(p, arrays, params) if tracer is None else tracer.compute(p, arrays, params)
+
+
+def computed(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    """Run a row's forward on ndarrays of any dtype."""
     try:
         if p.dtypes != "any" and arrays and arrays[0].dtype in HALVES:
             return in_float32(p, arrays, params)
@@ -207,7 +274,12 @@ def _narrow(y: Any, half: np.dtype) -> Any:
 
 
 def recorded(
-    p: Primitive, tensors: Sequence[Tensor], arrays: tuple[Any, ...], y: Any, params: tuple[Any, ...], mode: Mode
+    p: Primitive,
+    tensors: Sequence[Tensor],
+    arrays: tuple[Any, ...],
+    y: Any,
+    params: tuple[Any, ...],
+    mode: Mode,
 ) -> Node | None:
     """The node of a call, or None when nothing about it is differentiable or recording is off."""
     if not mode.grad:
@@ -221,24 +293,34 @@ def recorded(
             refuse_inference(p, tensor)
     complex_numbers = any(np.dtype(array.dtype).kind == "c" for array in arrays)
     row = p.conjugated if complex_numbers and p.conjugated is not None else p
-    keep = _keeper(p, tuple(parent is not None for parent in parents))
+    keep = kept_by(p, tuple(parent is not None for parent in parents))
     inputs = (arrays,) if p.variadic else arrays
     node = new_node(row, parents, keep(y, *inputs, params), None if p.outputs != 1 else tuple(y.shape), here())
-    if aliasing.EXPOSED:
-        note_exposed(node)
-    if mode.saved_hooks:
-        pack(node, *mode.saved_hooks[-1])
+    watch_saved(node, mode)
     return node
 
 
-_keeper: Any = lru_cache(maxsize=4096)(keeper)
+def watch_saved(node: Node, mode: Mode) -> None:
+    """Have an eye on what a new node keeps: fingerprints of exposed memory, and saved-tensor hooks."""
+    if mode.saved_hooks:
+        pack(node, *mode.saved_hooks[-1])
+    elif aliasing.EXPOSED:
+        note_exposed(node)
+
+
+kept_by: Any = lru_cache(maxsize=4096)(keeper)
 
 
 def new_node(
-    p: Primitive, parents: tuple[Node | None, ...], saved: Any, shape: tuple[int, ...] | None, at: FrameType | Place
+    p: Primitive,
+    parents: tuple[Node | None, ...],
+    saved: Any,
+    shape: tuple[int, ...] | None,
+    at: FrameType | Place,
+    kind: type[Node] = Node,
 ) -> Node:
     """A node made outside the two hottest paths."""
-    node: Node = object.__new__(Node)
+    node: Node = object.__new__(kind)
     node.primitive, node.inputs, node.saved, node.shape = p, parents, saved, shape
     node.stretched = True
     node.born = aliasing.tick()
@@ -249,17 +331,34 @@ def new_node(
 
 
 def _output(
-    p: Primitive, tensors: Sequence[Tensor], node: Node | None, index: int, y: Any, params: tuple[Any, ...], mode: Mode
+    p: Primitive,
+    tensors: Sequence[Tensor],
+    node: Node | None,
+    which: tuple[int, int],
+    y: Any,
+    params: tuple[Any, ...],
+    mode: Mode,
 ) -> Tensor:
-    """Wrap one result, joined to the graph if it is differentiable, else marked with what cut it off."""
-    own: Node | None = None
-    if node is not None and np.dtype(y.dtype).kind not in "biu":
-        own = node if p.outputs == 1 else pick(node, index, p.outputs, tuple(y.shape))
-    out = wrap(y, own, None if own is not None else _why_cut(p, tensors, mode))
+    """Wrap one result (`which` of how many); a view also remembers what it looks at."""
+    out = joined(p, tensors, node, which, y, mode)
     if p.view and not mode.inference and _shares_memory(y, tensors[0].array):
         forbids = "" if mode.grad else "it was made under no_grad"
-        out.view = view_of(tensors[0], p, params, forbids or (MULTI_VIEW.format(p.name) if p.outputs != 1 else ""))
+        out.window = view_of(tensors[0], p, params, forbids or (MULTI_VIEW.format(p.name) if p.outputs != 1 else ""))
     return out
+
+
+def joined(
+    p: Primitive,
+    tensors: Sequence[Tensor],
+    node: Node | None,
+    which: tuple[int, int],
+    y: Any,
+    mode: Mode = modes.NORMAL,
+) -> Tensor:
+    """Wrap one result, joined to the graph if it is differentiable, else marked with what cut it off."""
+    if node is None or y.dtype.kind in "biu":
+        return wrap(y, None, _why_cut(p, tensors, mode))
+    return wrap(y, node if p.outputs == 1 else pick(node, *which, tuple(y.shape)))
 
 
 MULTI_VIEW = "it is one of several views that {} returned"
@@ -273,7 +372,7 @@ def _shares_memory(y: Any, x: Any) -> bool:
 
 def view_of(input: Tensor, p: Primitive, params: tuple[Any, ...], forbids: str = "") -> View:
     """The view that a step from `input` makes: from the same base, one step further."""
-    before = input.view
+    before = input.window
     if before is None:
         return View(input, ((p, params),), forbids)
     return View(before.base, (*before.steps, (p, params)), before.forbids or forbids)
@@ -284,11 +383,19 @@ def _why_cut(p: Primitive, tensors: Sequence[Tensor], mode: Mode) -> Any:
         return mode
     sources = [tensor for tensor in tensors if tensor.node is not None]
     if not sources:
-        return next((tensor.cut for tensor in tensors if tensor.cut is not None), None)
+        cuts = [tensor.cut if p.view else tensor.cut.beyond for tensor in tensors if tensor.cut is not None]
+        return cuts[0] if cuts else None
     if not mode.grad:
         return mode
     node = sources[0].node
     return Cut(p.name, here(), "" if node is None else node.name())
+
+
+def cut_off(p: Primitive, inputs: Sequence[Any], out: Tensor) -> Tensor:
+    """The result of an operation without derivative (a comparison): it has no history, and can tell why."""
+    out.node = None
+    out.cut = _why_cut(p, [value for value in inputs if isinstance(value, Tensor)], modes.current())
+    return out
 
 
 def refuse_inference(p: Primitive, tensor: Tensor) -> None:
@@ -310,8 +417,11 @@ def refuse_inference(p: Primitive, tensor: Tensor) -> None:
 
 def current_node(tensor: Tensor) -> Node | None:
     """The node of a tensor; a view whose base was changed in place gets its history anew from the base."""
-    view = tensor.view
-    if view is None or (view.base.node is view.base_node and isinstance(tensor.array, np.ndarray)):
+    view = tensor.window
+    if view is None or (
+        view.base.node is view.base_node
+        and (view.base.array is view.base_array or isinstance(tensor.array, np.ndarray))
+    ):
         return tensor.node
     _refresh(tensor, view)
     return tensor.node
@@ -319,23 +429,36 @@ def current_node(tensor: Tensor) -> Node | None:
 
 def current_array(tensor: Tensor) -> Any:
     """The array of a tensor; a view over a kind of array is taken anew from its base (kinds are immutable)."""
-    if tensor.view is not None and not isinstance(tensor.array, np.ndarray):
-        _refresh(tensor, tensor.view)
+    view = tensor.window
+    if view is not None and view.base.array is not view.base_array and isinstance(view.base.array, Kind):
+        _refresh(tensor, view)
+    mode = modes.MODE.get()
+    if mode is not None and mode.tracer is not None:
+        mode.tracer.lift(tensor)
     return tensor.array
 
 
 def _refresh(tensor: Tensor, view: View) -> None:
     base = view.base
-    if isinstance(tensor.array, np.ndarray):
+    if isinstance(tensor.array, np.ndarray) and isinstance(base.array, np.ndarray):
         write = aliasing.write_to(tensor.array)
         if write is None or write.tick < view.born:  # the base changed by requires_grad_, not by a write
             return
+    if view.forbids and current_node(base) is not None:
+        raise RuntimeError(
+            explain(
+                "a view was used whose base or another view of its base has been modified inplace",
+                str(here()),
+                view.forbids,
+                "clone() the view when it is made, or change the base by an out-of-place operation",
+            )
+        )
     with modes.switched(grad=True, inference=False, anomaly=False, saved_hooks=(), observers=()):
         replayed = wrap(base.array, current_node(base))
         for p, params in view.steps:
             replayed = BOUND[p.name](replayed, *params)
     tensor.array, tensor.node = replayed.array, replayed.node
-    view.base_node, view.born = base.node, aliasing.tick()
+    view.base_node, view.base_array, view.born = base.node, base.array, aliasing.tick()
 
 
 # --- saved values that need watching
@@ -367,17 +490,26 @@ class Packed:
         self.unpack = unpack
 
 
+# The node whose values are being packed: checkpointing notes the operation that would have kept them.
+PACKING: ContextVar[Node | None] = ContextVar("pellucid_packing", default=None)
+
+
 def pack(node: Node, pack_hook: Any, unpack_hook: Any) -> None:
     """Hand every kept array to the user's pack hook."""
-
-    def packed(value: Any) -> Any:
-        if isinstance(value, (np.ndarray, Kind)):
-            with modes.switched(grad=False, saved_hooks=()):
-                return Packed(pack_hook(wrap(value)), unpack_hook)
-        return tuple(packed(v) for v in value) if type(value) is tuple else value
-
-    node.saved = packed(node.saved)
+    token = PACKING.set(node)
+    try:
+        node.saved = packed_value(node.saved, pack_hook, unpack_hook)
+    finally:
+        PACKING.reset(token)
     extra_of(node).unpack = unpack_hook
+
+
+def packed_value(value: Any, pack_hook: Any, unpack_hook: Any) -> Any:
+    """A value with every array in it packed."""
+    if isinstance(value, (np.ndarray, Kind)):
+        with modes.switched(grad=False, saved_hooks=()):
+            return Packed(pack_hook(wrap(value)), unpack_hook)
+    return tuple(packed_value(v, pack_hook, unpack_hook) for v in value) if type(value) is tuple else value
 
 
 def unpacked(value: Any) -> Any:
@@ -394,7 +526,10 @@ def unpacked(value: Any) -> Any:
 # --- attention: anomaly mode and observers
 
 
-def _attend(p: Primitive, tensors: Sequence[Tensor], params: tuple[Any, ...], outs: Sequence[Tensor], mode: Mode) -> None:
+def attend(
+    p: Primitive, tensors: Sequence[Tensor], params: tuple[Any, ...], outs: Sequence[Tensor], mode: Mode
+) -> None:
+    """Let anomaly mode and the observers look at an operation that has just run."""
     if mode.anomaly and mode.check_nan:
         for out in outs:
             check_forward(p, tensors, out)
@@ -424,7 +559,7 @@ def first_bad(array: Any, label: str | None = None) -> tuple[str, tuple[int, ...
     """The first NaN or Inf of an array: its name and index."""
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fcV":
         return None
-    values = array.astype(np.float32) if array.dtype in HALVES else array
+    values = array.astype(np.float32) if array.dtype in HALVES else np.asarray(array)
     for name, test in (("NaN", np.isnan), ("Inf", np.isinf)):
         if label in (None, name):
             found = test(values)
@@ -445,13 +580,12 @@ def _value_at(array: Any, index: tuple[int, ...], shape: tuple[int, ...]) -> str
 
 def explained(p: Primitive, arrays: Sequence[Any], params: tuple[Any, ...], error: Exception) -> Exception:
     """An error of NumPy's as one of ours: the operation, the shapes and dtypes, the user's line, a way out."""
-    if isinstance(error, (MemoryError, NotImplementedError)) or getattr(error, "explained", False):
-        return error
+    if isinstance(error, (MemoryError, RuntimeError)) or getattr(error, "explained", False):
+        return error  # a forward's own RuntimeError explains itself already, and so does any error so marked
     shapes = [tuple(array.shape) for array in arrays]
-    described = " and ".join(f"{shape} {dtypes.from_numpy_dtype(a.dtype)}" for shape, a in zip(shapes, arrays, strict=True))
+    described = " and ".join(
+        f"{shape} {dtypes.from_numpy_dtype(a.dtype)}" for shape, a in zip(shapes, arrays, strict=True)
+    )
     why, try_ = p.hint(shapes, params) if p.hint is not None else (str(error), None)
     kind = IndexError if isinstance(error, IndexError) else RuntimeError
-    message = explain(f"{p.name}: cannot take {described}", str(here()), why, try_)
-    result = kind(message)
-    result.explained = True  # type: ignore[attr-defined]
-    return result
+    return kind(explain(f"{p.name}: cannot take {described}", str(here()), why, try_))

@@ -12,12 +12,12 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core import aliasing, modes
-from pellucid.core.careful import Kind, current_array, current_node, new_node
+from pellucid.core.careful import Kind, admitted, current_array, current_node, new_node
 from pellucid.core.keep import keeper
 from pellucid.core.modes import Mode
 from pellucid.core.primitive import BOUND, TABLE
 from pellucid.core.provenance import here
-from pellucid.core.tensor import Leaf, Node, Tensor, wrap
+from pellucid.core.tensor import Leaf, Node, Tensor, extra_of, wrap
 from pellucid.errors import explain
 
 Operation = Callable[..., Any]
@@ -38,7 +38,12 @@ def in_place(operation: Operation, name: str) -> Operation:
         check_writable(self, name)
         if fast is not None and not kwargs and _written_directly(fast, self, args, name):
             return self
-        return overwrite(self, operation(self, *args, **kwargs), name)
+        mode = modes.MODE.get()
+        if mode is None or not mode.saved_hooks:
+            return overwrite(self, operation(self, *args, **kwargs), name)
+        source = wrap(np.array(self.array) if isinstance(self.array, np.ndarray) else self.array, current_node(self))
+        args = tuple(source if value is self else value for value in args)
+        return overwrite(self, operation(source, *args, **kwargs), name)  # saved-tensor hooks see what will stay
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"In-place form of `{operation.__name__}`: writes the result into the tensor and returns it."
@@ -49,7 +54,9 @@ def _written_directly(ufunc: np.ufunc, target: Tensor, args: tuple[Any, ...], na
     """Let NumPy write straight into the tensor, when nothing is recorded and no dtype changes."""
     mode = modes.MODE.get()
     array = target.array
-    if type(array) is not np.ndarray or (mode is not None and (mode.observers or mode.anomaly)):
+    if type(array) is not np.ndarray or array.dtype.kind != "f":
+        return False
+    if mode is not None and (mode.observers or mode.anomaly):
         return False
     recording = (mode is None or mode.grad) and target.node is not None
     operands = [array]
@@ -83,7 +90,16 @@ def check_writable(target: Tensor, name: str) -> None:
             )
         )
     array = target.array
-    if type(array) is np.ndarray and 0 in array.strides and _overlaps(array):
+    if isinstance(array, np.ndarray) and not array.flags.writeable:
+        raise RuntimeError(
+            explain(
+                f"{name}: the tensor's memory is read-only",
+                str(here()),
+                "it shares the memory of a NumPy array that is marked as not writeable",
+                "clone() it first",
+            )
+        )
+    if isinstance(array, np.ndarray) and 0 in array.strides and array.size and _overlaps(array):
         raise RuntimeError(
             explain(
                 f"{name}: more than one element of the written-to tensor refers to a single memory location",
@@ -104,16 +120,17 @@ def check_writable(target: Tensor, name: str) -> None:
                 "wrap the update in `with torch.no_grad():`, or use the out-of-place form",
             )
         )
-    if target.view is not None:
-        _check_view(target, name)
+    if target.window is not None:
+        check_view(target, name)
 
 
 def _overlaps(array: np.ndarray) -> bool:
     return any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True))
 
 
-def _check_view(target: Tensor, name: str) -> None:
-    view = target.view
+def check_view(target: Tensor, name: str) -> None:
+    """Refuse an in-place operation on a view whose base could not follow."""
+    view = target.window
     assert view is not None
     if isinstance(view.base.node, Leaf):
         raise RuntimeError(
@@ -141,6 +158,8 @@ def overwrite(target: Tensor, result: Tensor, name: str) -> Tensor:
     if result.array.dtype != target.array.dtype:
         result = BOUND["cast"](result, dtypes.as_numpy_dtype(target.array.dtype), result.array.dtype)
     mode = modes.current()
+    if mode.grad and isinstance(target.array, Kind):
+        (result,) = admitted([result], [current_array(target)])
     node = result.node if mode.grad else None
     if node is not None:
         _protect(node, target, result)
@@ -179,16 +198,19 @@ def _check_fits(target: Tensor, result: Tensor, name: str) -> None:
 def _write(target: Tensor, value: Any, name: str) -> None:
     array = current_array(target)
     if isinstance(array, Kind) or isinstance(value, Kind):
-        if isinstance(array, np.ndarray):
+        if isinstance(array, np.ndarray) and not value.spreads:
             raise RuntimeError(
                 explain(
                     f"{name}: a {type(value).__name__} value cannot be written into an ordinary tensor",
                     str(here()),
-                    "the tensor comes from outside the transformed function and has no room for it",
-                    "use the out-of-place form inside the function",
+                    "the tensor was made without regard to the transformed function's input and has no room for it",
+                    "use the out-of-place form, or make the tensor from the input, e.g. zeros_like(x) or x.clone()",
                 )
             )
-        target.array = array.overwrite(value)
+        target.array = (value if isinstance(array, np.ndarray) else array).overwrite(value, name)
+        view = target.window
+        if view is not None:
+            view.base.array = view.base_array = BOUND["write_view"](view.base.array, target.array, view.steps)
         return
     np.copyto(array, value, casting="unsafe")
     aliasing.note_write(array, name)
@@ -196,24 +218,23 @@ def _write(target: Tensor, value: Any, name: str) -> None:
 
 def _protect(node: Node, target: Tensor, result: Tensor) -> None:
     """Before the write: what the node kept of the old value becomes a copy, of the new value the tensor itself."""
-    old = target.array
-
-    def kept(value: Any) -> Any:
-        if value is old and isinstance(old, np.ndarray):
-            return old.copy()
-        if value is result.array and value is not old:
-            return old if isinstance(old, np.ndarray) else value
-        return tuple(kept(v) for v in value) if type(value) is tuple else value
-
     if node.primitive.keeps:
-        node.saved = kept(node.saved)
+        node.saved = _protected(node.saved, target.array, result.array)
+
+
+def _protected(value: Any, old: Any, new: Any) -> Any:
+    if isinstance(old, np.ndarray) and isinstance(value, np.ndarray):
+        if value is new:
+            return old
+        return value.copy() if np.may_share_memory(value, old) else value
+    return tuple(_protected(part, old, new) for part in value) if type(value) is tuple else value
 
 
 def rebase(target: Tensor, node: Node | None, result: Tensor) -> None:
     """Give a tensor that was written its new history; through a view, give it to the base."""
-    view = target.view
+    view = target.window
     if view is None:
-        target.node = node
+        follow(target, node)
         target.cut = result.cut
         return
     base = view.base
@@ -224,11 +245,18 @@ def rebase(target: Tensor, node: Node | None, result: Tensor) -> None:
     steps = view.steps
     keep = keeper(p, (parent is not None, node is not None))
     saved = keep(base.array, base.array, target.array, (steps,))
-    base.node = new_node(p, (parent, node), saved, tuple(base.array.shape), here())
+    follow(base, new_node(p, (parent, node), saved, tuple(base.array.shape), here()))
     base.cut = None
-    if isinstance(target.array, Kind):
-        base.array = BOUND["write_view"](base.array, target.array, steps)
     replayed = wrap(base.array, base.node)
     for step, params in steps:
         replayed = BOUND[step.name](replayed, *params)
-    target.node, view.base_node, view.born = replayed.node, base.node, aliasing.tick()
+    follow(target, replayed.node)
+    view.base_node, view.born = base.node, aliasing.tick()
+
+
+def follow(tensor: Tensor, node: Node | None) -> None:
+    """Give a tensor its new node; if it retains its gradient, that is now the gradient of the new value."""
+    old = tensor.node
+    if node is not None and old is not None and old.extra is not None and old.extra.retain is not None:
+        extra_of(node).retain, old.extra.retain = old.extra.retain, None
+    tensor.node = node

@@ -14,7 +14,7 @@ import numpy as np
 
 from pellucid.core import careful
 from pellucid.core.aliasing import EXPOSED, owner_of, tick
-from pellucid.core.careful import current_node, new_node, note_exposed, refuse_inference, view_of
+from pellucid.core.careful import current_node, cut_off, kept_by, new_node, note_exposed, refuse_inference, view_of
 from pellucid.core.keep import keeper
 from pellucid.core.modes import MODE
 from pellucid.core.primitive import BOUND, Primitive, takes_params
@@ -22,6 +22,7 @@ from pellucid.core.provenance import getframe, outside
 from pellucid.core.tensor import Node, Operators, Tensor, wrap
 
 ndarray = np.ndarray
+generic = np.generic  # NumPy's scalars: what its operators make of 0-d arrays
 asarray = np.asarray
 new = object.__new__
 mode_in_force = MODE.get
@@ -53,7 +54,7 @@ def bind(primitive: Primitive, *methods: str) -> Operation:
 
 def _binder(p: Primitive) -> Callable[[Primitive], Operation]:
     """The closure that fits a row: the two hot ones take no params."""
-    if p.pullback is not None or p.outputs > 1 or len(p.rules) > 2:
+    if p.pullback is not None or p.outputs != 1 or len(p.rules) > 2 or p.boundary:
         return _any
     if p.view or (len(p.rules) == 1 and takes_params(p)):
         return _unary_with_params
@@ -85,14 +86,18 @@ def _unary(p: Primitive) -> Operation:
     """One tensor in, one out: a hot path."""
     forward = p.forward
     keep = keeper(p, (True,))
+    flat = not any(p.rules)
 
     def operation(input: Any) -> Any:
         global caller
         if not isinstance(input, Tensor):
-            return forward(input) if type(input) is ndarray else carefully(p, (input,), ())
+            if type(input) is ndarray:  # inside a rule
+                return forward(input)
+            return forward(asarray(input)) if isinstance(input, generic) else carefully(p, (input,), ())
         x = input.array
         dtype = x.dtype
-        if (dtype is not F32 and dtype is not F64) or mode_in_force() is not None:
+        mode = mode_in_force()
+        if (dtype is not F32 and dtype is not F64) or (mode is not None and mode.attentive):
             return carefully(p, (input,), ())
         try:
             y = forward(x)
@@ -103,12 +108,14 @@ def _unary(p: Primitive) -> Operation:
         out = new(Tensor)
         out.array = y
         out._grad = None
-        out.view = None
-        parent = input.node if input.view is None else current_node(input)
-        if parent is None:
+        out.window = None
+        parent = input.node if input.window is None else current_node(input)
+        if parent is None or mode is not None:
             out.node = None
-            out.cut = input.cut
+            out.cut = cut_beyond(input) if mode is None or (parent is None and not mode.inference) else mode
             return out
+        if flat:
+            return cut_off(p, (input,), out)
         out.cut = None
         node = out.node = new(Node)
         node.primitive = p
@@ -135,7 +142,12 @@ def _unary(p: Primitive) -> Operation:
 def _binary(p: Primitive) -> Operation:
     """Two tensors (or a tensor and a number) in, one out: a hot path."""
     forward = p.forward
-    keep_both, keep_first, keep_second = keeper(p, (True, True)), keeper(p, (True, False)), keeper(p, (False, True))
+    keep_both, keep_first, keep_second = (
+        keeper(p, (True, True)),
+        keeper(p, (True, False)),
+        keeper(p, (False, True)),
+    )
+    flat = not any(p.rules)
 
     def operation(input: Any, other: Any) -> Any:
         global caller
@@ -145,13 +157,14 @@ def _binary(p: Primitive) -> Operation:
             return carefully(p, (input, other), ())
         x = input.array
         dtype = x.dtype
-        if (dtype is not F32 and dtype is not F64) or mode_in_force() is not None:
+        mode = mode_in_force()
+        if (dtype is not F32 and dtype is not F64) or (mode is not None and mode.attentive):
             return carefully(p, (input, other), ())
         if isinstance(other, Tensor):
             z = other.array
             if z.dtype is not dtype:
                 return carefully(p, (input, other), ())
-            second = other.node if other.view is None else current_node(other)
+            second = other.node if other.window is None else current_node(other)
         elif type(other) in NUMBERS:
             z = (NUMBERS32 if dtype is F32 else NUMBERS64).get(other)
             if z is None:
@@ -168,12 +181,18 @@ def _binary(p: Primitive) -> Operation:
         out = new(Tensor)
         out.array = y
         out._grad = None
-        out.view = None
-        first = input.node if input.view is None else current_node(input)
+        out.window = None
+        first = input.node if input.window is None else current_node(input)
+        if mode is not None:
+            out.node = None
+            out.cut = mode
+            return out
+        if flat:
+            return cut_off(p, (input, other), out)
         if first is None:
             if second is None:
                 out.node = None
-                out.cut = input.cut if input.cut is not None else getattr(other, "cut", None)
+                out.cut = cut_beyond(input) or cut_beyond(other)
                 return out
             keep = keep_second
             if input.cut is not None:
@@ -210,15 +229,20 @@ def _unary_with_params(p: Primitive) -> Operation:
 
     A view remembers whose memory it shares, so that it can renew its history when that memory is changed.
     """
-    forward, view, any_dtype = p.forward, p.view, p.dtypes == "any"
+    forward, view, any_dtype, flat = p.forward, p.view, p.dtypes == "any", not any(p.rules)
     keep = keeper(p, (True,))
 
     def operation(input: Any, *params: Any) -> Any:
         if not isinstance(input, Tensor):
-            return forward(input, *params) if type(input) is ndarray else carefully(p, (input,), params)
+            if type(input) is ndarray:  # inside a rule
+                return forward(input, *params)
+            return forward(asarray(input), *params) if isinstance(input, generic) else carefully(p, (input,), params)
         x = input.array
         dtype = x.dtype
-        if mode_in_force() is not None or not (dtype is F32 or dtype is F64 or (any_dtype and type(x) is ndarray)):
+        mode = mode_in_force()
+        if not (dtype is F32 or dtype is F64 or (any_dtype and type(x) is ndarray)):
+            return carefully(p, (input,), params)
+        if mode is not None and (mode.attentive or view):
             return carefully(p, (input,), params)
         try:
             y = forward(x, *params)
@@ -226,11 +250,12 @@ def _unary_with_params(p: Primitive) -> Operation:
             raise careful.explained(p, (x,), params, error) from None
         if type(y) is not ndarray:
             y = asarray(y)
-        parent = input.node if input.view is None else current_node(input)
-        if parent is None or y.dtype.kind in "biu":
-            if parent is not None or dtype.kind == "c":
-                return carefully(p, (input,), params)
-            out = wrap(y, None, input.cut)
+        parent = input.node if input.window is None else current_node(input)
+        if parent is None or mode is not None:
+            cut = input.cut if view else cut_beyond(input)
+            out = wrap(y, None, cut if mode is None or (parent is None and not mode.inference) else mode)
+        elif flat or y.dtype.kind in "biu":
+            out = cut_off(p, (input,), wrap(y))
         else:
             frame = outside(getframe(1))
             node = new_node(p, (parent,), keep(y, x, params), y.shape, frame)
@@ -238,7 +263,7 @@ def _unary_with_params(p: Primitive) -> Operation:
             if EXPOSED:
                 note_exposed(node)
         if view and y.base is not None and owner_of(y) is owner_of(x):
-            out.view = view_of(input, p, params)
+            out.window = view_of(input, p, params)
         return out
 
     return operation
@@ -257,9 +282,55 @@ def _any(p: Primitive) -> Operation:
             inputs, params = arguments[:arity], arguments[arity:]
         if all(type(value) is ndarray for value in inputs):
             return forward(inputs, *params) if variadic else forward(*arguments)
+        if mode_in_force() is None and not p.boundary and _plain(p, inputs):
+            return _straight(p, inputs, params)
         return carefully(p, inputs, params)
 
     return operation
+
+
+def _plain(p: Primitive, inputs: Sequence[Any]) -> bool:
+    """Whether the inputs are tensors over ndarrays, real, of equal dtype where that matters, none of inference mode."""
+    first = None
+    for value in inputs:
+        if not isinstance(value, Tensor) or type(value.array) is not ndarray or getattr(value.cut, "inference", False):
+            return False
+        dtype = value.array.dtype
+        if first is None:
+            first = dtype
+        if dtype.kind == "c" or (p.dtypes != "any" and (dtype is not first or (dtype is not F32 and dtype is not F64))):
+            return False
+    return True
+
+
+def _straight(p: Primitive, inputs: Sequence[Tensor], params: tuple[Any, ...]) -> Any:
+    """Run and record a row of any form on plain tensors, while everything is normal."""
+    arrays = tuple([value.array for value in inputs])
+    given = (arrays,) if p.variadic else arrays
+    try:
+        y: Any = p.forward(*given, *params)
+    except Exception as error:
+        raise careful.explained(p, arrays, params, error) from None
+    single = p.outputs == 1
+    y = asarray(y) if single else tuple([asarray(part) for part in y])
+    rules = p.rules if p.pullback is None else (True,) * len(inputs)
+    parents = tuple([None if rule is None else current_node(t) for t, rule in zip(inputs, rules, strict=True)])
+    needs = tuple([parent is not None for parent in parents])
+    node = None
+    if True in needs:
+        saved = kept_by(p, needs)(y, *given, params)
+        node = new_node(p, parents, saved, y.shape if single else None, outside(getframe(2)))
+        if EXPOSED:
+            note_exposed(node)
+    if single:
+        return careful.joined(p, inputs, node, (0, 1), y)
+    return tuple([careful.joined(p, inputs, node, (i, len(y)), part) for i, part in enumerate(y)])
+
+
+def cut_beyond(input: Any) -> Any:
+    """Why a result computed from this input has no graph, if something cut the input off."""
+    cut = getattr(input, "cut", None)
+    return None if cut is None else cut.beyond
 
 
 NUMBERS32: dict[Any, Any] = {}

@@ -8,7 +8,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,11 +21,9 @@ class Handle:
     """Removes a hook again; also a context manager that removes it at the end."""
 
     __slots__ = ("_hooks", "key")
-    _next_key = 0
 
     def __init__(self, hooks: "OrderedDict[int, Callable[..., Any]]", hook: Callable[..., Any]) -> None:
-        Handle._next_key += 1
-        self.key = Handle._next_key
+        self.key = tick()
         self._hooks = weakref.ref(hooks)
         hooks[self.key] = hook
 
@@ -51,7 +49,16 @@ class Hooks(OrderedDict[int, Callable[..., Any]]):
 class Extra:
     """What few nodes carry: hooks, a tensor that wants its gradient kept, fingerprints of exposed memory."""
 
-    __slots__ = ("after", "before", "fingerprints", "metadata", "on_gradient", "post_accumulate", "retain", "unpack")
+    __slots__ = (
+        "after",
+        "before",
+        "fingerprints",
+        "metadata",
+        "on_gradient",
+        "post_accumulate",
+        "retain",
+        "unpack",
+    )
 
     def __init__(self) -> None:
         self.on_gradient = Hooks()  # of the tensor: grad -> grad
@@ -67,7 +74,18 @@ class Extra:
 class Node:
     """One recorded call: the primitive, the nodes that fed it, and what each of its rules asked to keep."""
 
-    __slots__ = ("born", "code", "extra", "inputs", "lasti", "primitive", "saved", "shape", "stretched", "__weakref__")
+    __slots__ = (
+        "__weakref__",
+        "born",
+        "code",
+        "extra",
+        "inputs",
+        "lasti",
+        "primitive",
+        "saved",
+        "shape",
+        "stretched",
+    )
 
     primitive: Primitive
     inputs: tuple["Node | None", ...]  # None: no gradient wanted there
@@ -81,7 +99,8 @@ class Node:
 
     def name(self) -> str:
         """PyTorch's name for this node, such as MulBackward0."""
-        return self.primitive.grad_name
+        node = self.inputs[0] if self.primitive is PICK else self
+        return node.primitive.grad_name  # type: ignore[union-attr]
 
     @property
     def place(self) -> Place:
@@ -91,7 +110,7 @@ class Node:
     @property
     def next_functions(self) -> tuple[tuple["Node | None", int], ...]:
         """The nodes that gradients go to next, with the number of the output they belong to."""
-        return tuple(_step_over_pick(parent) for parent in self.inputs)
+        return tuple(step_over_pick(parent) for parent in self.inputs)
 
     @property
     def metadata(self) -> dict[Any, Any]:
@@ -139,23 +158,31 @@ def _accumulate(*_: Any) -> Any:
 ACCUMULATE = Primitive("accumulate_grad", _accumulate, (), None, grad_name="AccumulateGrad")
 
 
-class Bundle(list[Any]):
-    """The gradients of an operation with several results, None where none has arrived."""
+class Bundle(dict[int, Any]):
+    """The gradients of an operation with several results, by the number of the result, as far as they have arrived.
 
+    Each is filed by its own `pick`, so a sum of bundles files on in the first one: n results cost n steps, not n².
+    """
+
+    __slots__ = ("outputs",)
     shape = None
 
-    def __add__(self, other: Any) -> "Bundle":
-        return Bundle(_plus(mine, its) for mine, its in zip(self, other, strict=True))
+    def __init__(self, index: int, g: Any, outputs: int) -> None:
+        super().__init__({index: g})
+        self.outputs = outputs
 
+    def __add__(self, other: "Bundle") -> "Bundle":
+        for index, g in other.items():
+            self[index] = self[index] + g if index in self else g
+        return self
 
-def _plus(a: Any, b: Any) -> Any:
-    if a is None or b is None:
-        return b if a is None else a
-    return a + b
+    def listed(self) -> list[Any]:
+        """One gradient per result, None where none has arrived."""
+        return [self.get(index) for index in range(self.outputs)]
 
 
 def _put(g: Any, index: int, outputs: int) -> Bundle:
-    return Bundle(g if i == index else None for i in range(outputs))
+    return Bundle(index, g, outputs)
 
 
 PICK = Primitive("pick", _accumulate, (_put,), None, edges=((0, _put, 2),), grad_name="Pick")
@@ -174,7 +201,8 @@ def pick(node: Node, index: int, outputs: int, shape: tuple[int, ...]) -> Node:
     return picked
 
 
-def _step_over_pick(node: Node | None) -> tuple[Node | None, int]:
+def step_over_pick(node: Node | None) -> tuple[Node | None, int]:
+    """The operation behind a node, and which of its results the node stands for."""
     if node is not None and node.primitive is PICK:
         return node.inputs[0], node.saved[0][0]
     return node, 0
@@ -199,26 +227,36 @@ class Freed:
 class Cut:
     """Why a tensor has no graph although its inputs had one."""
 
-    __slots__ = ("by", "entered", "inference", "source")
+    __slots__ = ("by", "entered", "source")
 
-    def __init__(self, by: str, entered: Place, source: str = "", inference: bool = False) -> None:
+    def __init__(self, by: str, entered: Place, source: str = "") -> None:
         self.by = by  # detach, argmax, ...
         self.entered = entered
         self.source = source  # the name of the node that was left behind
-        self.inference = inference
 
+    @property
+    def beyond(self) -> "Cut":
+        """Why tensors computed from the one that was cut have no graph either."""
+        return self
 
 class View:
     """How a tensor looks at the memory of another: the tensor that owns the history, and the steps from there."""
 
-    __slots__ = ("base", "base_node", "born", "forbids", "steps")
+    __slots__ = ("_base", "base_array", "base_node", "born", "forbids", "steps")
 
     def __init__(self, base: "Tensor", steps: tuple[tuple[Primitive, tuple[Any, ...]], ...], forbids: str) -> None:
-        self.base = base
+        self._base = base
         self.base_node = base.node
+        self.base_array = base.array  # kinds of array are replaced, not written: another one means a write
         self.steps = steps
         self.born = tick()
         self.forbids = forbids  # why an in-place operation on this view cannot be recorded; empty: it can
+
+    @property
+    def base(self) -> "Tensor":
+        """The tensor that the steps start from. One that was reshaped in place since (`t_`) is a view itself now."""
+        base = self._base
+        return base if base.window is None else base.window._base
 
 
 class Operators:
@@ -238,24 +276,28 @@ class Tensor(Operators):
     tensor([2., 4.])
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_grad", "array", "cut", "node", "view")
+    __slots__ = ("__dict__", "__weakref__", "_grad", "array", "cut", "node", "window")
 
     array: Any  # the ndarray (or another kind of array)
     node: Node | None  # how it was computed; None: it does not require grad
     _grad: "Tensor | None"
-    view: View | None  # set on views whose base may be changed in place
+    window: View | None  # set on views whose base may be changed in place
     cut: Any  # a Cut or a Mode: why there is no node
 
     def __init__(self, data: Any = (), *, requires_grad: bool = False, **options: Any) -> None:
         made = self.from_data(data, **options)
-        self.array, self.node, self._grad, self.view, self.cut = made.array, None, None, None, None
+        self.array, self.node, self._grad, self.window, self.cut = made.array, None, None, None, None
         if requires_grad:
-            self.requires_grad_()  # type: ignore[attr-defined]
+            self.requires_grad_()
 
     @staticmethod
     def from_data(data: Any, **options: Any) -> "Tensor":
         """Make a tensor of whatever the user has; ops/create.py gives the body."""
         raise NotImplementedError
+
+    if TYPE_CHECKING:  # the rows of the table and core/attributes.py attach the other methods
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
 new = object.__new__
@@ -267,6 +309,6 @@ def wrap(array: Any, node: Node | None = None, cut: Any = None) -> Tensor:
     tensor.array = array
     tensor.node = node
     tensor._grad = None
-    tensor.view = None
+    tensor.window = None
     tensor.cut = cut
     return tensor

@@ -1,36 +1,264 @@
-"""Elementwise arithmetic and mathematics: one row each, the derivative written once.
+"""Elementwise mathematics: exponentials, logarithms, circular and hyperbolic functions, the special functions.
 
-In a rule `g` is the gradient of the result, `y` the result, `a` and `b` the inputs.
+In a rule `g` is the gradient of the result, `y` the result, `a` and `b` the inputs. The special functions come from
+SciPy, which is imported when one is first computed: importing it takes longer than importing all of Pellucid.
 """
+
+import math
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
 
 import numpy as np
 
-from pellucid.core.primitive import same
-from pellucid.ops.operation import binary, unary
+from pellucid.core.primitive import elementwise
+from pellucid.core.record import attach, bind
+from pellucid.ops.compare import only, pairs
+from pellucid.ops.operation import Draw, Sample, binary, call, operation, unary, unary_samples
+from pellucid.ops.select import drop, keep, where_row
+from pellucid.ops.shape import zeros_like_row
 
-add = binary(
-    "add", np.add, same, same,
-    lower="fadd", operators=("__add__",), methods=(), inplace=False,
-    doc="""Sum of two tensors.
+LN2, LN10 = math.log(2), math.log(10)
+ROOT_PI = math.sqrt(math.pi)
+
+# --- exponentials and logarithms
+
+exp = unary(
+    "exp", np.exp, lambda g, y: g * y, lower="llvm.exp",
+    doc="""e to the power of each element.
 
     >>> import pellucid as torch
-    >>> torch.add(torch.tensor([1.0, 2.0]), 10)
-    tensor([11., 12.])
+    >>> torch.exp(torch.tensor([0.0, 1.0]))
+    tensor([1.0000, 2.7183])
     """,
 )  # fmt: skip
-sub = binary(
-    "sub", np.subtract, same, lambda g: -g,
-    lower="fsub", operators=("__sub__",), methods=(), inplace=False, doc="Difference of two tensors.",
-)  # fmt: skip
-mul = binary(
-    "mul", np.multiply, lambda g, b: g * b, lambda g, a: g * a,
-    lower="fmul", operators=("__mul__",), aliases=("multiply",), doc="Product of two tensors.",
-)  # fmt: skip
-neg = unary(
-    "neg", np.negative, lambda g: -g, lower="fneg", dtypes="promote", operators=("__neg__",), aliases=("negative",),
-    doc="Each element with the other sign.",
-)  # fmt: skip
-exp = unary("exp", np.exp, lambda g, y: g * y, lower="llvm.exp", doc="e to the power of each element.")
-log = unary("log", np.log, lambda g, a: g / a, lower="llvm.log", domain=(0.1, 3.0), doc="Natural logarithm.")
+exp2 = unary("exp2", np.exp2, lambda g, y: g * (y * LN2), lower="llvm.exp2", doc="2 to the power of each element.")
+expm1 = unary("expm1", np.expm1, lambda g, y: g * (y + 1), doc="e to the power of each element, minus 1, exact near 0.")
+log = unary("log", np.log, lambda g, a: g / a, lower="llvm.log", domain=(0.2, 3.0), doc="Natural logarithm.")
+log2 = unary("log2", np.log2, lambda g, a: g / (a * LN2), lower="llvm.log2", domain=(0.2, 3.0),
+             doc="Logarithm to the base 2.")  # fmt: skip
+log10 = unary("log10", np.log10, lambda g, a: g / (a * LN10), lower="llvm.log10", domain=(0.2, 3.0),
+              doc="Logarithm to the base 10.")  # fmt: skip
+log1p = unary("log1p", np.log1p, lambda g, a: g / (a + 1), domain=(-0.8, 3.0), grad_name="Log1PBackward0",
+              doc="Natural logarithm of 1 plus each element, exact near 0.")  # fmt: skip
+sqrt = unary("sqrt", np.sqrt, lambda g, y: g / (2 * y), lower="llvm.sqrt", domain=(0.2, 3.0), doc="Square root.")
+rsqrt = unary("rsqrt", lambda a: np.reciprocal(np.sqrt(a)), lambda g, y: -0.5 * g * (y * y * y), domain=(0.2, 3.0),
+              doc="1 divided by the square root.")  # fmt: skip
+
+# --- circular functions
+
 sin = unary("sin", np.sin, lambda g, a: g * cos(a), lower="llvm.sin", doc="Sine.")
 cos = unary("cos", np.cos, lambda g, a: -g * sin(a), lower="llvm.cos", doc="Cosine.")
+tan = unary("tan", np.tan, lambda g, y: g * (1 + y * y), domain=(-1.2, 1.2), doc="Tangent.")
+asin = unary("asin", np.arcsin, lambda g, a: g / sqrt(1 - a * a), domain=(-0.9, 0.9), aliases=("arcsin",),
+             doc="Inverse sine.")  # fmt: skip
+acos = unary("acos", np.arccos, lambda g, a: -g / sqrt(1 - a * a), domain=(-0.9, 0.9), aliases=("arccos",),
+             doc="Inverse cosine.")  # fmt: skip
+atan = unary("atan", np.arctan, lambda g, a: g / (a * a + 1), aliases=("arctan",), doc="Inverse tangent.")
+atan2 = binary(
+    "atan2", np.arctan2, lambda g, a, b: g * (b / _squares(a, b)), lambda g, a, b: g * (-a / _squares(a, b)),
+    dtypes="float", aliases=("arctan2",), samples=pairs,
+    doc="""The angle of the point (other, input), from -π to π.
+
+    >>> import pellucid as torch
+    >>> torch.atan2(torch.tensor([1.0]), torch.tensor([-1.0]))
+    tensor([2.3562])
+    """,
+)  # fmt: skip
+
+
+def _squares(a: Any, b: Any) -> Any:
+    """a² + b², and 1 where both are 0: there the gradient is 0, not NaN."""
+    total = a * a + b * b
+    return total + (total == 0)
+
+
+sinc = unary("sinc", lambda a: np.sinc(a).astype(a.dtype, copy=False), lambda g, a: _sinc_rule(g, a * math.pi),
+             doc="sin(πx) / (πx), and 1 at 0.")  # fmt: skip
+
+
+def _sinc_rule(g: Any, x: Any) -> Any:
+    flat = x == 0
+    return drop(g * (math.pi * (cos(x) * x - sin(x)) / (x * x + flat)), flat)
+
+
+deg2rad = unary("deg2rad", lambda a: a * (math.pi / 180), lambda g: g * (math.pi / 180), domain=(-180.0, 180.0),
+                grad_name="Deg2RadBackward0", doc="Degrees as radians.")  # fmt: skip
+rad2deg = unary("rad2deg", lambda a: a * (180 / math.pi), lambda g: g * (180 / math.pi),
+                grad_name="Rad2DegBackward0", doc="Radians as degrees.")  # fmt: skip
+
+# --- hyperbolic functions
+
+sinh = unary("sinh", np.sinh, lambda g, a: g * cosh(a), doc="Hyperbolic sine.")
+cosh = unary("cosh", np.cosh, lambda g, a: g * sinh(a), doc="Hyperbolic cosine.")
+tanh = unary("tanh", np.tanh, lambda g, y: g * (1 - y * y), lower="llvm.tanh", doc="Hyperbolic tangent.")
+asinh = unary("asinh", np.arcsinh, lambda g, a: g / sqrt(a * a + 1), aliases=("arcsinh",),
+              doc="Inverse hyperbolic sine.")  # fmt: skip
+acosh = unary("acosh", np.arccosh, lambda g, a: g / (sqrt(a - 1) * sqrt(a + 1)), domain=(1.2, 3.0),
+              aliases=("arccosh",), doc="Inverse hyperbolic cosine.")  # fmt: skip
+atanh = unary("atanh", np.arctanh, lambda g, a: g / (1 - a * a), domain=(-0.9, 0.9), aliases=("arctanh",),
+              doc="Inverse hyperbolic tangent.")  # fmt: skip
+
+
+def _sigmoid(a: np.ndarray) -> np.ndarray:
+    """Far to the left exp overflows to infinity, whose reciprocal is the right 0."""
+    t = np.exp(np.negative(a))
+    t += 1  # in place, unless a is 0-d and t a NumPy scalar
+    return np.reciprocal(t)
+
+
+sigmoid = unary(
+    "sigmoid", _sigmoid, lambda g, y: g * (y * (1 - y)), lower="sigmoid",
+    doc="""1 / (1 + exp(-x)): every number squeezed between 0 and 1.
+
+    >>> import pellucid as torch
+    >>> torch.sigmoid(torch.tensor([-1000.0, 0.0, 1.0]))
+    tensor([0.0000, 0.5000, 0.7311])
+    """,
+)  # fmt: skip
+
+
+def _logit(a: np.ndarray, eps: float | None) -> np.ndarray:
+    if eps is not None:
+        a = np.minimum(np.maximum(a, eps), 1 - eps)
+    return np.log(a / (1 - a))
+
+
+def _logit_rule(g: Any, a: Any, eps: float | None) -> Any:
+    slope = g / (a * (1 - a))
+    if eps is not None:
+        return keep(slope, (a >= eps) & (a <= 1 - eps))
+    return where_row((a >= 0) & (a <= 1), slope, zeros_like_row(slope) * math.nan)
+
+
+_logit_row = bind(elementwise("logit", _logit, _logit_rule))
+
+
+def _logits(draw: Draw) -> Iterable[Sample]:
+    yield from unary_samples(draw)
+    yield call(draw(2, 3), 0.3)
+    yield call(draw(2, 3), eps=0.01)
+
+
+@operation(samples=_logits, domain=(0.05, 0.95), inplace=True)
+def logit(input: Any, eps: float | None = None) -> Any:
+    """log(x / (1 - x)), the inverse of sigmoid; with `eps`, x is first brought between eps and 1 - eps.
+
+    >>> import pellucid as torch
+    >>> torch.logit(torch.tensor([0.5, 0.75]))
+    tensor([0.0000, 1.0986])
+    """
+    return _logit_row(input, eps)
+
+
+# --- functions of two numbers
+
+hypot = binary("hypot", only("f", np.hypot), lambda g, y, a: g * (a / y), lambda g, y, b: g * (b / y), samples=pairs,
+               doc="The long side of a right triangle: sqrt(input² + other²).")  # fmt: skip
+
+
+def _copysign_rule(g: Any, y: Any, a: Any) -> Any:
+    """1 or -1: whether the sign was changed; 0 at 0."""
+    flat = a == 0
+    return drop(g * (y / (a + flat)), flat)
+
+
+copysign = binary("copysign", np.copysign, _copysign_rule, lambda g: zeros_like_row(g), dtypes="float",
+                  doc="The size of each element with the sign of the other.")  # fmt: skip
+logaddexp = binary(
+    "logaddexp", only("f", np.logaddexp), lambda g, a, b: g * sigmoid(a - b), lambda g, a, b: g * sigmoid(b - a),
+    samples=pairs, inplace=False, doc="log(exp(input) + exp(other)), without overflow.",
+)  # fmt: skip
+logaddexp2 = binary(
+    "logaddexp2", only("f", np.logaddexp2),
+    lambda g, a, b: g * sigmoid((a - b) * LN2), lambda g, a, b: g * sigmoid((b - a) * LN2),
+    samples=pairs, inplace=False, doc="log2(2 ** input + 2 ** other), without overflow.",
+)  # fmt: skip
+
+
+def _xlogy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.where((a == 0) & ~np.isnan(b), np.zeros((), a.dtype), a * np.log(b))
+
+
+xlogy = binary(
+    "xlogy", _xlogy,
+    lambda g, a, b: drop(g * log(b), (a == 0) & (b <= 0)), lambda g, a, b: g * (a / b),
+    dtypes="float", domain=(0.2, 3.0),
+    doc="""input * log(other), and 0 where input is 0.
+
+    >>> import pellucid as torch
+    >>> torch.xlogy(torch.tensor([0.0, 2.0]), torch.tensor([0.0, 1.0]))
+    tensor([0., 0.])
+    """,
+)  # fmt: skip
+
+ldexp = binary(
+    "ldexp", lambda a, b: a * np.exp2(b), lambda g, b: g * exp2(b), lambda g, y: g * (y * LN2), dtypes="float",
+    samples=lambda draw: [
+        call(draw(2, 3), draw.integers(2, 3)), call(draw(3), draw.integers(2, 3)), call(draw(), draw.integers(4)),
+        call(draw(2, 3), draw(3)), call(draw(0), draw.integers(0)), call(draw(2, 1), draw.integers(1, 3)),
+    ],
+    doc="`input * 2 ** other`.",
+)  # fmt: skip
+
+# --- special functions
+
+
+@cache
+def special(name: str) -> Callable[..., Any]:
+    """A function of scipy.special, imported when first needed."""
+    import scipy.special
+
+    function: Callable[..., Any] = getattr(scipy.special, name)
+    return function
+
+
+erf = unary("erf", lambda a: special("erf")(a), lambda g, a: g * (2 / ROOT_PI * exp(-a * a)),
+            doc="The error function: 2/√π times the integral of exp(-t²) from 0 to x.")  # fmt: skip
+erfc = unary("erfc", lambda a: special("erfc")(a), lambda g, a: -g * (2 / ROOT_PI * exp(-a * a)),
+             doc="1 minus the error function, exact where that is small.")  # fmt: skip
+erfinv = unary("erfinv", lambda a: special("erfinv")(a), lambda g, y: g * (ROOT_PI / 2 * exp(y * y)),
+               domain=(-0.9, 0.9), doc="Inverse error function.")  # fmt: skip
+lgamma = unary("lgamma", lambda a: special("gammaln")(a), lambda g, a: g * digamma(a), domain=(0.3, 4.0),
+               doc="Logarithm of the absolute value of the gamma function.")  # fmt: skip
+
+
+def _digamma(a: np.ndarray) -> np.ndarray:
+    """PyTorch's values at the poles: NaN at negative whole numbers, an infinity of the other sign at 0."""
+    y = special("psi")(a)
+    y = np.where((a < 0) & (a == np.trunc(a)), np.nan, y)
+    return np.where(a == 0, np.copysign(np.inf, -a), y).astype(a.dtype, copy=False)
+
+
+digamma = unary("digamma", _digamma, lambda g, a: g * polygamma_row(a, 1), domain=(0.3, 4.0),
+                doc="Derivative of lgamma.")  # fmt: skip
+
+
+def _polygamma(a: np.ndarray, n: int) -> np.ndarray:
+    if n == 0:
+        return _digamma(a)
+    scale = (-1.0) ** (n + 1) * math.factorial(n)
+    return (scale * special("zeta")(n + 1.0, a.astype(np.float64))).astype(a.dtype)
+
+
+polygamma_row = bind(elementwise("polygamma", _polygamma, lambda g, a, n: g * polygamma_row(a, n + 1)))
+
+
+@operation(
+    samples=lambda draw: [
+        call(1, draw(2, 3)), call(2, draw(5)), call(0, draw(3)), call(3, draw()), call(1, draw(0)), call(1, draw(2, 1)),
+    ],
+    domain=(0.5, 4.0),
+    methods=(),
+)  # fmt: skip
+def polygamma(n: int, input: Any) -> Any:
+    """The n-th derivative of digamma."""
+    return polygamma_row(input, n)
+
+
+def _polygamma_method(self: Any, n: int) -> Any:
+    """The n-th derivative of digamma."""
+    return polygamma_row(self, n)
+
+
+attach("polygamma", _polygamma_method)

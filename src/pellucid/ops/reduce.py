@@ -1,47 +1,621 @@
-"""Reductions: many elements to one."""
+"""Reductions: many elements to one. Sums, products, means, variances, counts and logarithms of sums."""
 
+import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from pellucid.core.primitive import multilinear
+from pellucid.core.primitive import constant, general, multilinear
 from pellucid.core.record import bind
-from pellucid.ops.operation import call, publish
-from pellucid.ops.shape import expand_row, reshape_row
+from pellucid.ops.along import as_type, is_floating, kept, line_samples, name_of
+from pellucid.ops.elementwise import exp, sqrt
+from pellucid.ops.operation import Draw, Sample, call, operation
+from pellucid.ops.scan import grounded_row, others_along
+from pellucid.ops.shape import axis_of, expand_row, refusal, reshape_row
+
+add_reduce = np.add.reduce
+multiply_reduce = np.multiply.reduce
+INT64 = np.dtype(np.int64)
 
 
-def kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape with the reduced axes as 1."""
-    return tuple(1 if i in axes else n for i, n in enumerate(shape))
+# --- dimensions and dtypes
 
 
 def normal(dim: Any, ndim: int) -> tuple[int, ...]:
-    """Axes as the rows take them: a tuple of non-negative integers; None or () means all."""
-    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+    """Axes as the rows take them: a tuple of non-negative integers; None or () means all.
+
+    >>> normal(-1, 3), normal((0, -1), 3), normal(None, 2)
+    ((2,), (0, 2), (0, 1))
+    """
+    return _normal(tuple(dim) if isinstance(dim, list) else dim, ndim)
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _normal(dim: Any, ndim: int) -> tuple[int, ...]:
+    if dim is None or dim == ():
         return tuple(range(ndim))
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
-    return tuple(d % ndim if ndim else 0 for d in dims) if ndim else ()
+    axes = tuple(axis_of(d, ndim) for d in (dim if isinstance(dim, tuple) else (dim,)))
+    for axis in axes:
+        if axes.count(axis) > 1:
+            raise refusal(RuntimeError, f"dim {axis} appears multiple times in the list of dims")
+    return axes if ndim else ()
 
 
-def back(g: Any, shape: tuple[int, ...], axes: tuple[int, ...], keepdim: bool) -> Any:
-    """Spread the gradient of a reduction over the elements that were reduced."""
-    everything = len(axes) == len(shape)  # a 0-d gradient spreads as it is
-    return expand_row(g if keepdim or everything else reshape_row(g, kept(shape, axes)), shape)
+def shifted(axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The same axes behind a batch axis."""
+    return tuple(i + 1 for i in axes)
 
 
-sum_row = bind(
+def behind_batch(a: Any) -> tuple[int, ...]:
+    """All axes but the batch axis in front."""
+    return tuple(range(1, a.ndim))
+
+
+def count_along(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
+    """How many elements are reduced to one.
+
+    >>> count_along((2, 3, 4), (0, 2))
+    8
+    """
+    return math.prod([shape[i] for i in axes])
+
+
+def _spread(g: np.ndarray, shape: tuple[int, ...], axes: tuple[int, ...], keepdim: bool, count: int) -> np.ndarray:
+    if count != 1:
+        g = np.asarray(g / count)
+    if not keepdim and len(axes) < len(shape):  # a 0-d gradient spreads as it is
+        g = g.reshape(kept(shape, axes))
+    return expand_row(g, shape)
+
+
+# spread_row(g, shape, axes, keepdim, count): g / count for each of the elements that were reduced to one.
+spread_row = bind(
     multilinear(
-        "sum", lambda a, axes, keepdim: np.add.reduce(a, axis=axes, keepdims=keepdim),
-        lambda g, a_shape, axes, keepdim: back(g, a_shape, axes, keepdim),
-        dtypes="equal", lower="reduce.fadd",
-        batch=lambda op, a, axes, keepdim: op(a, tuple(i + 1 for i in axes), keepdim),
+        "spread", _spread,
+        lambda g, shape, axes, keepdim, count: sum_row(g, axes, keepdim) / count,
+        view=True, dtypes="any", grad_name="ExpandBackward0",
+        lower=lambda g, shape, axes, keepdim, count: expand_row(reshape_row(g, kept(shape, axes)), shape) / count,
+        batch=lambda op, g, shape, axes, keepdim, count: op(g, (g.shape[0], *shape), shifted(axes), keepdim, count),
     )
 )  # fmt: skip
 
 
+def back(g: Any, shape: tuple[int, ...], axes: tuple[int, ...], keepdim: bool) -> Any:
+    """Spread the gradient of a reduction over the elements that were reduced."""
+    return spread_row(g, shape, axes, keepdim, 1)
+
+
+def reduction_samples(draw: Draw) -> list[Sample]:
+    """All elements, one dimension, several, kept, negative; 0-d, size 1, empty, another layout."""
+    return [
+        *nonempty_samples(draw),
+        call(draw(0)), call(draw(2, 0), 1), call(draw(2, 0), 0, True), call(draw(3, 0, 2), (0, 1)),
+    ]  # fmt: skip
+
+
+def nonempty_samples(draw: Draw) -> list[Sample]:
+    """The same without empty tensors, for operations that have no answer there."""
+    return [
+        call(draw(2, 3)), call(draw(2, 3), 1), call(draw(2, 3), -1, True), call(draw(2, 3, 4), (0, -1)),
+        call(draw(2, 3), dim=(0, 1), keepdim=True), call(draw(2, 3), dim=0), call(draw(2, 3, 4), [1]),
+        call(draw(2, 3), ()), call(draw()), call(draw(), 0), call(draw(1, 3), 0), call(draw(4, 3).detach().T, 0),
+    ]  # fmt: skip
+
+
+# --- sum
+
+
+def _sum_all(a: np.ndarray) -> Any:
+    y = add_reduce(a, None)
+    return y if y.dtype.kind != "u" else y.astype(INT64)  # NumPy sums unsigned integers to uint64
+
+
+def _sum(a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
+    y = add_reduce(a, axes, None, None, keepdim)
+    if not axes and a.dtype.kind in "bi":
+        return np.asarray(y, INT64)  # NumPy leaves the dtype when nothing is added up
+    return y if y.dtype.kind != "u" else y.astype(INT64)
+
+
+sum_row = bind(
+    multilinear(
+        "sum", _sum,
+        lambda g, a_shape, axes, keepdim: back(g, a_shape, axes, keepdim),
+        dtypes="equal", lower="reduce.fadd", grad_name="SumBackward1",
+        batch=lambda op, a, axes, keepdim: op(a, shifted(axes), keepdim),
+    )
+)  # fmt: skip
+
+sum_all_row = bind(
+    multilinear(
+        "sum_all", _sum_all,
+        lambda g, a_shape: expand_row(g, a_shape),
+        dtypes="equal", lower=lambda a: sum_row(a, tuple(range(a.ndim)), False), grad_name="SumBackward0",
+        batch=lambda op, a: sum_row(a, behind_batch(a), False),
+    )
+)  # fmt: skip
+
+
+@operation(samples=reduction_samples)
 def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """Sum of all elements, or along dimensions."""
+    """Sum of all elements, or along dimensions; integers are summed up in int64.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([[1.0, 2.0], [3.0, 4.0]]).sum(0)
+    tensor([4., 6.])
+    """
+    if dtype is not None:
+        input = as_type(input, dtype)
+    if dim is None and not keepdim:
+        return sum_all_row(input)
     return sum_row(input, normal(dim, input.ndim), keepdim)
 
 
-publish(sum, samples=lambda draw: [call(draw(2, 3)), call(draw(2, 3), 1), call(draw(2, 3), (0, 1), True), call(draw())])
+def _nansum(a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
+    return add_reduce(np.where(a == a, a, a.dtype.type(0)), axes, None, None, keepdim)
+
+
+nansum_row = bind(
+    general(
+        "nansum", _nansum,
+        lambda g, a, axes, keepdim: back(g, tuple(a.shape), axes, keepdim) * (a == a),  # only NaN differs from itself
+        jvp=lambda tangents, y, inputs, params: nansum_row(tangents[0] * (inputs[0] == inputs[0]), *params),
+        dtypes="equal",
+        batch=lambda op, a, axes, keepdim: op(a, shifted(axes), keepdim),
+    )
+)  # fmt: skip
+
+
+@operation(samples=reduction_samples)
+def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Sum with every NaN counted as zero.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([1.0, float("nan"), 2.0]).nansum()
+    tensor(3.)
+    """
+    input = as_type(input, dtype)
+    if not is_floating(input):
+        return sum(input, dim, keepdim)
+    return nansum_row(input, normal(dim, input.ndim), keepdim)
+
+
+# --- mean
+
+
+def _mean(a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
+    return add_reduce(a, axes, None, None, keepdim) / count_along(a.shape, axes)
+
+
+mean_row = bind(
+    multilinear(
+        "mean", _mean,
+        lambda g, a_shape, axes, keepdim: spread_row(g, a_shape, axes, keepdim, count_along(a_shape, axes) or 1),
+        dtypes="equal", grad_name="MeanBackward1",
+        lower=lambda a, axes, keepdim: sum_row(a, axes, keepdim) / count_along(a.shape, axes),
+        batch=lambda op, a, axes, keepdim: op(a, shifted(axes), keepdim),
+    )
+)  # fmt: skip
+
+mean_all_row = bind(
+    multilinear(
+        "mean_all", lambda a: add_reduce(a, None) / a.size,
+        lambda g, a_shape: spread_row(g, a_shape, tuple(range(len(a_shape))), False, math.prod(a_shape) or 1),
+        dtypes="equal", lower=lambda a: mean_row(a, tuple(range(a.ndim)), False), grad_name="MeanBackward0",
+        batch=lambda op, a: mean_row(a, behind_batch(a), False),
+    )
+)  # fmt: skip
+
+
+@operation(samples=reduction_samples)
+def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Mean of all elements, or along dimensions.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([[1.0, 2.0], [3.0, 4.0]]).mean(1)
+    tensor([1.5000, 3.5000])
+    """
+    if dtype is not None:
+        input = as_type(input, dtype)
+    if input.array.dtype.kind in "biu":
+        raise refusal(
+            RuntimeError,
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {name_of(input)}",
+            try_="convert it first, e.g. x.float().mean(), or x.mean(dtype=torch.float32)",
+        )
+    if dim is None and not keepdim:
+        return mean_all_row(input)
+    return mean_row(input, normal(dim, input.ndim), keepdim)
+
+
+@operation(samples=reduction_samples)
+def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Mean of the elements that are not NaN.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([1.0, float("nan"), 2.0]).nanmean()
+    tensor(1.5000)
+    """
+    if not is_floating(input):
+        kind = f"nanmean(): expected input to have floating point or complex dtype but got {name_of(input)}"
+        raise refusal(RuntimeError, kind, try_="convert it first, e.g. x.float()")
+    total = nansum(input, dim, keepdim, dtype=dtype)
+    return total / sum(input == input, dim, keepdim)
+
+
+# --- product
+
+
+def _prod(a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
+    y = multiply_reduce(a, axes, None, None, keepdim)
+    if a.dtype.kind in "biu" and y.dtype is not INT64:
+        return np.asarray(y).astype(INT64)
+    return y
+
+
+prod_row = bind(
+    general(
+        "prod", _prod,
+        lambda g, a, axes, keepdim: back(g, tuple(a.shape), axes, keepdim) * others(a, axes),
+        jvp=lambda tangents, y, inputs, params: sum_row(tangents[0] * others(inputs[0], params[0]), *params),
+        dtypes="equal", lower="reduce.fmul", grad_name="ProdBackward1",
+        batch=lambda op, a, axes, keepdim: op(a, shifted(axes), keepdim),
+    )
+)  # fmt: skip
+
+prod_all_row = bind(
+    general(
+        "prod_all", lambda a: _prod(a, tuple(range(a.ndim)), False),
+        lambda g, a: expand_row(g, tuple(a.shape)) * others(a, tuple(range(a.ndim))),
+        jvp=lambda tangents, y, inputs, params: sum_all_row(tangents[0] * others(inputs[0], tuple(range(y.ndim)))),
+        dtypes="equal", lower=lambda a: prod_row(a, tuple(range(a.ndim)), False), grad_name="ProdBackward0",
+        batch=lambda op, a: prod_row(a, behind_batch(a), False),
+    )
+)  # fmt: skip
+
+
+def others(a: Any, axes: tuple[int, ...]) -> Any:
+    """For every element the product of all others: right where elements are zero, unlike y / a."""
+    if len(axes) == 1:
+        return others_along(a, axes[0])
+    shape = tuple(a.shape)  # otherwise all axes are reduced: one line of elements
+    return reshape_row(others_along(reshape_row(a, (math.prod(shape),)), 0), shape)
+
+
+@operation(
+    samples=lambda draw: [
+        call(draw(2, 3)), call(draw(5)), call(draw()), call(draw(0)), call(draw(2, 0), 1), call(draw(2, 3), 0, True),
+        *line_samples(draw),
+    ]
+)  # fmt: skip
+def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Product of all elements, or along one dimension.
+
+    >>> import pellucid as torch
+    >>> x = torch.tensor([2.0, 0.0, 3.0], requires_grad=True)
+    >>> x.prod().backward()
+    >>> x.grad
+    tensor([0., 6., 0.])
+    """
+    input = as_type(input, dtype)
+    if dim is None:
+        return prod_all_row(input)
+    axis = axis_of(dim, input.ndim)
+    return prod_row(input, (axis,) if input.ndim else (), keepdim)
+
+
+# --- variance
+
+
+def _deviations(a: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    return a - add_reduce(a, axes, None, None, True) / count_along(a.shape, axes)
+
+
+def _var(a: np.ndarray, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
+    squares = _deviations(a, axes)
+    squares = squares * squares if not squares.ndim else np.multiply(squares, squares, squares)
+    freedom = count_along(a.shape, axes) - correction
+    return add_reduce(squares, axes, None, None, keepdim) / (freedom if freedom > 0 else 0.0)
+
+
+def _std(a: np.ndarray, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
+    return np.sqrt(_var(a, axes, correction, keepdim))
+
+
+def var_slope(a: Any, axes: tuple[int, ...], correction: float) -> Any:
+    """The derivative of the variance with respect to each element; its sum with any constant is the same."""
+    freedom = count_along(tuple(a.shape), axes) - correction
+    return (a - mean_row(a, axes, True)) * (2 / freedom if freedom > 0 else math.inf)
+
+
+def per_root(g: Any, y: Any) -> Any:
+    """g / (2 y), the derivative of the root, and 0 where the root is 0."""
+    return g * (y != 0) / (2 * y + (y == 0))
+
+
+def _var_back(g: Any, a: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
+    return back(g, tuple(a.shape), axes, keepdim) * var_slope(a, axes, correction)
+
+
+def _var_forward(tangents: Any, y: Any, inputs: Any, params: Any) -> Any:
+    axes, correction, keepdim = params
+    return sum_row(tangents[0] * var_slope(inputs[0], axes, correction), axes, keepdim)
+
+
+var_row = bind(
+    general(
+        "var", _var, _var_back, jvp=_var_forward, dtypes="equal",
+        batch=lambda op, a, axes, correction, keepdim: op(a, shifted(axes), correction, keepdim),
+    )
+)  # fmt: skip
+
+std_row = bind(
+    general(
+        "std", _std,
+        lambda g, a, y, axes, correction, keepdim: _var_back(per_root(g, y), a, axes, correction, keepdim),
+        jvp=lambda tangents, y, inputs, params: per_root(_var_forward(tangents, y, inputs, params), y),
+        dtypes="equal", batch=lambda op, a, axes, correction, keepdim: op(a, shifted(axes), correction, keepdim),
+    )
+)  # fmt: skip
+
+
+def _with_mean(spread: Any) -> Any:
+    def forward(a: np.ndarray, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
+        return spread(a, axes, correction, keepdim), _mean(a, axes, keepdim)
+
+    return forward
+
+
+def _var_mean_back(g: Any, a: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
+    total = None if g[0] is None else _var_back(g[0], a, axes, correction, keepdim)
+    if g[1] is None:
+        return (total,)
+    shape = tuple(a.shape)
+    mean_part = spread_row(g[1], shape, axes, keepdim, count_along(shape, axes) or 1)
+    return (mean_part if total is None else total + mean_part,)
+
+
+def _std_mean_back(g: Any, a: Any, y: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
+    of_var = None if g[0] is None else per_root(g[0], y[0])
+    return _var_mean_back((of_var, g[1]), a, axes, correction, keepdim)
+
+
+def _mean_forward(t: Any, params: Any) -> Any:
+    return mean_row(t, params[0], params[2])
+
+
+var_mean_row = bind(
+    general(
+        "var_mean", _with_mean(_var), None, pullback=_var_mean_back, outputs=2, dtypes="equal",
+        jvp=lambda tangents, y, inputs, params: (
+            _var_forward(tangents, y, inputs, params), _mean_forward(tangents[0], params)
+        ),
+        batch=lambda op, a, axes, correction, keepdim: op(a, shifted(axes), correction, keepdim),
+    )
+)  # fmt: skip
+
+std_mean_row = bind(
+    general(
+        "std_mean", _with_mean(_std), None, pullback=_std_mean_back, outputs=2, dtypes="equal",
+        jvp=lambda tangents, y, inputs, params: (
+            per_root(_var_forward(tangents, y, inputs, params), y[0]), _mean_forward(tangents[0], params)
+        ),
+        batch=lambda op, a, axes, correction, keepdim: op(a, shifted(axes), correction, keepdim),
+    )
+)  # fmt: skip
+
+
+def variance_arguments(input: Any, dim: Any, unbiased: Any, correction: Any, keepdim: bool) -> tuple[Any, ...]:
+    """The params of the variance rows from PyTorch's two ways to ask: var(unbiased) and var(dim, correction=...)."""
+    if not is_floating(input):
+        what = "std and var only support floating point and complex dtypes"
+        raise refusal(RuntimeError, what, f"this is {name_of(input)}", "convert it first, e.g. x.float()")
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if unbiased is not None:
+        correction = int(unbiased)
+    return normal(dim, input.ndim), 1 if correction is None else correction, keepdim
+
+
+def variance_samples(draw: Draw) -> list[Sample]:
+    """Both ways to ask, and degrees of freedom other than n - 1."""
+    return [
+        call(draw(2, 3)), call(draw(2, 3), 1), call(draw(2, 3), -1, keepdim=True), call(draw(2, 3, 4), (0, -1)),
+        call(draw(2, 3), unbiased=False), call(draw(2, 3), False), call(draw(2, 3), 0, False, True),
+        call(draw(2, 3), correction=0), call(draw(2, 3), dim=1, correction=2, keepdim=True), call(draw(4, 3), dim=None),
+        call(draw(5), 0),
+    ]  # fmt: skip
+
+
+@operation(samples=variance_samples)
+def var(
+    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
+) -> Any:
+    """Variance of all elements, or along dimensions; divided by n - correction (1 unless told).
+
+    >>> import pellucid as torch
+    >>> torch.tensor([1.0, 2.0, 3.0]).var(), torch.tensor([1.0, 2.0, 3.0]).var(correction=0)
+    (tensor(1.), tensor(0.6667))
+    """
+    params = variance_arguments(input, dim, unbiased, correction, keepdim)
+    if input.array.dtype.kind == "c":
+        return var_row(input.real, *params) + var_row(input.imag, *params)
+    return var_row(input, *params)
+
+
+@operation(samples=variance_samples)
+def std(
+    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
+) -> Any:
+    """Standard deviation of all elements, or along dimensions; the gradient at 0 is 0.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([1.0, 2.0, 3.0]).std()
+    tensor(1.)
+    """
+    if input.array.dtype.kind == "c":
+        return sqrt(var(input, dim, unbiased, keepdim, correction=correction))
+    return std_row(input, *variance_arguments(input, dim, unbiased, correction, keepdim))
+
+
+@operation(samples=variance_samples, methods=())
+def var_mean(
+    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
+) -> Any:
+    """Variance and mean at once.
+
+    >>> import pellucid as torch
+    >>> torch.var_mean(torch.tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
+    if input.array.dtype.kind == "c":
+        return var(input, dim, unbiased, keepdim, correction=correction), mean(input, _dims(dim), keepdim)
+    return var_mean_row(input, *variance_arguments(input, dim, unbiased, correction, keepdim))
+
+
+@operation(samples=variance_samples, methods=())
+def std_mean(
+    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
+) -> Any:
+    """Standard deviation and mean at once.
+
+    >>> import pellucid as torch
+    >>> torch.std_mean(torch.tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
+    if input.array.dtype.kind == "c":
+        return std(input, dim, unbiased, keepdim, correction=correction), mean(input, _dims(dim), keepdim)
+    return std_mean_row(input, *variance_arguments(input, dim, unbiased, correction, keepdim))
+
+
+def _dims(dim: Any) -> Any:
+    return None if isinstance(dim, bool) else dim
+
+
+# --- truth and counts
+
+
+def _truth_of(reduce: Any) -> Any:
+    def forward(a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
+        y = reduce(a, axes, None, None, keepdim)
+        return np.asarray(y, np.uint8 if a.dtype == np.uint8 else np.bool_)  # PyTorch keeps uint8 for masks of old
+
+    return forward
+
+
+all_row = bind(
+    constant(
+        "all", _truth_of(np.logical_and.reduce), 1,
+        batch=lambda op, a, axes, keepdim: op(a, shifted(axes), keepdim),
+    )
+)  # fmt: skip
+any_row = bind(
+    constant(
+        "any", _truth_of(np.logical_or.reduce), 1,
+        batch=lambda op, a, axes, keepdim: op(a, shifted(axes), keepdim),
+    )
+)  # fmt: skip
+count_nonzero_row = bind(
+    constant(
+        "count_nonzero", lambda a, axes: np.count_nonzero(a, axes), 1,
+        batch=lambda op, a, axes: op(a, shifted(axes)),
+    )
+)  # fmt: skip
+
+
+def _truth_axes(dim: Any, ndim: int) -> tuple[int, ...]:
+    return () if isinstance(dim, (tuple, list)) and not dim else normal(dim, ndim)  # here () reduces nothing
+
+
+def truth_samples(draw: Draw) -> list[Sample]:
+    """Masks, numbers, empty tensors."""
+    return [
+        call(draw.mask(2, 3)), call(draw.mask(2, 3), 1), call(draw.mask(2, 3), dim=(0, 1), keepdim=True),
+        call(draw.integers(2, 3), -1), call(draw.mask(2, 3), ()), call(draw.mask(0)), call(draw.mask(2, 0), 1),
+        call(draw(2, 3), 0), call(draw.mask()), call(draw.mask(), 0), call(draw.mask(2, 3, 4), (0, -1)),
+    ]  # fmt: skip
+
+
+@operation(samples=truth_samples)
+def all(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Whether all elements are true (not zero), everywhere or along dimensions.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([[True, False], [True, True]]).all(1)
+    tensor([False,  True])
+    """
+    return all_row(input, _truth_axes(dim, input.ndim), keepdim)
+
+
+@operation(samples=truth_samples)
+def any(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Whether any element is true (not zero), anywhere or along dimensions.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([0, 0, 3]).any()
+    tensor(True)
+    """
+    return any_row(input, _truth_axes(dim, input.ndim), keepdim)
+
+
+@operation(
+    samples=lambda draw: [
+        call(draw.integers(2, 3)), call(draw.integers(2, 3), 1), call(draw.integers(2, 3, 4), dim=(0, -1)),
+        call(draw.mask(4)), call(draw(3)), call(draw.integers()), call(draw.integers(0)), call(draw.integers(2, 0), 1),
+    ]
+)  # fmt: skip
+def count_nonzero(input: Any, dim: Any = None) -> Any:
+    """How many elements are not zero.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([0, 2, 0, 3]).count_nonzero()
+    tensor(2)
+    """
+    return count_nonzero_row(input, normal(dim, input.ndim))
+
+
+# --- logarithm of a sum of exponentials
+
+
+def _logsumexp(a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
+    """With the largest element taken out, so that nothing overflows; an infinite one is not taken out."""
+    if not a.size:
+        return np.log(add_reduce(a, axes, None, None, keepdim))
+    largest = np.maximum.reduce(a.real, axes, None, None, True)
+    largest = np.where(np.isfinite(largest), largest, 0)
+    powers = np.subtract(a, largest)
+    y = np.log(add_reduce(np.exp(powers, powers if powers.ndim else None), axes, None, None, keepdim))
+    return y + largest.reshape(y.shape)
+
+
+def _weights(a: Any, y: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    whole = y if keepdim else reshape_row(y, kept(tuple(a.shape), axes))
+    return exp(a - grounded_row(whole))
+
+
+logsumexp_row = bind(
+    general(
+        "logsumexp", _logsumexp,
+        lambda g, a, y, axes, keepdim: back(g, tuple(a.shape), axes, keepdim) * _weights(a, y, axes, keepdim),
+        jvp=lambda tangents, y, inputs, params: sum_row(tangents[0] * _weights(inputs[0], y, *params), *params),
+        dtypes="float", batch=lambda op, a, axes, keepdim: op(a, shifted(axes), keepdim),
+    )
+)  # fmt: skip
+
+
+@operation(
+    samples=lambda draw: [
+        call(draw(2, 3), (0, 1)), call(draw(2, 3, 4), dim=(0, 2), keepdim=True), call(draw(2, 3), 0, True),
+        call(draw(2, 0), 0), call(draw(2, 3) * 500, 1), *line_samples(draw),
+    ],
+)  # fmt: skip
+def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
+    """Logarithm of the sum of exponentials along dimensions, without overflow.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([1000.0, 1000.0]).logsumexp(0)
+    tensor(1000.6932)
+    """
+    return logsumexp_row(input, normal(dim, input.ndim), keepdim)

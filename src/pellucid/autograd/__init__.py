@@ -1,0 +1,180 @@
+"""Differentiation as PyTorch spells it: `grad`, `backward`, custom functions, modes and hooks.
+
+>>> import pellucid as torch
+>>> x = torch.tensor(3.0, requires_grad=True)
+>>> torch.autograd.grad(x * x, x)
+(tensor(6.),)
+"""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from pellucid.autograd import function, graph
+from pellucid.core import backward as engine
+from pellucid.core.careful import current_node
+from pellucid.core.function import Function
+from pellucid.core.modes import (
+    detect_anomaly,
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    no_grad,
+    set_detect_anomaly,
+    set_grad_enabled,
+)
+from pellucid.core.primitive import BOUND
+from pellucid.core.provenance import here
+from pellucid.core.tensor import Tensor, wrap
+from pellucid.errors import explain
+
+__all__ = [
+    "Function", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "function", "functional", "grad",
+    "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_grad_enabled", "no_grad",
+    "set_detect_anomaly", "set_grad_enabled",
+]  # fmt: skip
+
+LATER = {  # imported when first asked for: they need more than the engine
+    "functional": "pellucid.autograd.functional",
+    "forward_ad": "pellucid.autograd.forward_ad",
+    "grad_mode": "pellucid.core.modes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in LATER:
+        return import_module(LATER[name])
+    if name in ("gradcheck", "gradgradcheck"):
+        return getattr(import_module("pellucid.transforms.check"), name)
+    raise AttributeError(f"module 'pellucid.autograd' has no attribute {name!r}")
+
+
+def Variable(data: Any, requires_grad: bool = False, volatile: bool = False) -> Tensor:
+    """The tensor itself: PyTorch's old wrapper has had no meaning since 0.4.
+
+    >>> import pellucid as torch
+    >>> torch.autograd.Variable(torch.ones(1), requires_grad=True)
+    tensor([1.], requires_grad=True)
+    """
+    tensor = wrap(data.array) if isinstance(data, Tensor) else Tensor.from_data(data)
+    return tensor.requires_grad_() if requires_grad else tensor  # type: ignore[attr-defined, no-any-return]
+
+
+def _sequence(value: Any, what: str) -> tuple[Tensor, ...]:
+    """One tensor or several, as a tuple."""
+    tensors = (value,) if isinstance(value, Tensor) else tuple(value)
+    for tensor in tensors:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{what} must be Tensors, not {type(tensor).__name__}")
+    return tensors
+
+
+def _matched(gradients: Any, outputs: tuple[Tensor, ...], what: str) -> tuple[Any, ...]:
+    """One gradient (or None) per output."""
+    if gradients is None:
+        return (None,) * len(outputs)
+    result = (gradients,) if isinstance(gradients, Tensor) else tuple(gradients)
+    if len(result) != len(outputs):
+        raise RuntimeError(
+            explain(
+                f"got {len(outputs)} tensors and {len(result)} gradients", str(here()), try_=f"{what}: one per output"
+            )
+        )
+    return result
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of one or several tensors to the `.grad` of the leaves they depend on.
+
+    >>> import pellucid as torch
+    >>> x = torch.tensor(2.0, requires_grad=True)
+    >>> torch.autograd.backward([x * 3, x * 4])
+    >>> x.grad
+    tensor(7.)
+    """
+    roots = _sequence(tensors, "tensors")
+    gradients = _matched(grad_tensors if grad_variables is None else grad_variables, roots, "grad_tensors")
+    wanted = None if inputs is None else _sequence(inputs, "inputs")
+    engine.backward(roots, gradients, retain_graph, create_graph, wanted)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """Gradients of outputs with respect to inputs, returned instead of written to `.grad`.
+
+    `is_grads_batched` takes grad_outputs with one more leading dimension and gives gradients with it.
+
+    >>> import pellucid as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> (slope,) = torch.autograd.grad(x**3, x, create_graph=True)
+    >>> torch.autograd.grad(slope, x)
+    (tensor(18.),)
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
+    roots, wanted = _sequence(outputs, "outputs"), _sequence(inputs, "inputs")
+    gradients = _matched(grad_outputs, roots, "grad_outputs")
+    if not wanted:
+        raise ValueError("grad requires non-empty inputs.")
+    retain = create_graph if retain_graph is None else retain_graph
+    if is_grads_batched:
+        results = _batched(roots, wanted, gradients, retain, create_graph)
+    else:
+        results = tuple(engine.gradients(roots, gradients, wanted, retain, create_graph))
+    if not (allow_unused or materialize_grads):
+        _refuse_unused(results, wanted)
+    if materialize_grads:
+        return tuple(
+            wrap(BOUND["zeros_like"](x.array)) if g is None else g for g, x in zip(results, wanted, strict=True)
+        )
+    return results
+
+
+def _batched(
+    roots: tuple[Tensor, ...], wanted: tuple[Tensor, ...], gradients: Sequence[Any], retain: bool, create_graph: bool
+) -> tuple[Any, ...]:
+    """One walk for a whole batch of output gradients."""
+    from pellucid.transforms.batch import batched_seed, unbatch
+
+    seeds, size, level = batched_seed(gradients)
+    found = engine.gradients(roots, seeds, wanted, retain, create_graph)
+    return tuple(unbatch(g, size, level) for g in found)
+
+
+def _refuse_unused(results: Sequence[Any], inputs: Sequence[Tensor]) -> None:
+    """Name the inputs that the outputs do not depend on."""
+    unused = [i for i, g in enumerate(results) if g is None]
+    if not unused:
+        return
+    described = []
+    for i in unused:
+        node = current_node(inputs[i])
+        made = "" if node is None else f", made at {node.place}"
+        described.append(f"input {i} of shape {tuple(inputs[i].array.shape)}{made}")
+    raise RuntimeError(
+        explain(
+            "One of the differentiated Tensors appears to not have been used in the graph. "
+            "Set allow_unused=True if this is the desired behavior.",
+            str(here()),
+            "no path leads from the outputs to " + "; ".join(described),
+            "compute the outputs from it, or pass allow_unused=True (None) or materialize_grads=True (zeros)",
+        )
+    )

@@ -1,0 +1,209 @@
+"""`torch.autograd.graph`: what is saved for backward, hooks over several tensors, and names for places in a graph."""
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from pellucid.core import aliasing, backward, modes
+from pellucid.core.careful import current_node
+from pellucid.core.provenance import here
+from pellucid.core.tensor import Handle, Node, Tensor, step_over_pick
+from pellucid.errors import explain
+
+__all__ = [
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
+    "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+]  # fmt: skip
+
+# --- saved tensors
+
+DISABLED: ContextVar[str | None] = ContextVar("pellucid_saved_hooks_disabled", default=None)
+
+
+class saved_tensors_hooks:
+    """Decide how tensors are kept for backward: `pack` puts one away, `unpack` brings it back.
+
+    >>> import pellucid as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> with torch.autograd.graph.saved_tensors_hooks(lambda t: t.tolist(), torch.tensor):
+    ...     y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> "saved_tensors_hooks":
+        message = DISABLED.get()
+        if message is not None:
+            raise RuntimeError(message)
+        self._before = modes.MODE.get()
+        mode = modes.current()
+        modes.install(replace(mode, saved_hooks=(*mode.saved_hooks, (self.pack_hook, self.unpack_hook))))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        modes.MODE.set(self._before)
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Keep tensors for backward in main memory: that is where they are, so nothing changes."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        super().__init__(lambda tensor: tensor, lambda tensor: tensor)
+
+
+@contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """Refuse saved_tensors_hooks inside the block, with this message."""
+    if modes.current().saved_hooks:
+        raise RuntimeError(error_message)
+    token = DISABLED.set(error_message)
+    try:
+        yield
+    finally:
+        DISABLED.reset(token)
+
+
+def allow_mutation_on_saved_tensors() -> Any:
+    """Not offered: a saved tensor that is overwritten is always an error that names both lines."""
+    raise NotImplementedError(
+        explain(
+            "allow_mutation_on_saved_tensors is not offered",
+            str(here()),
+            "it would copy every saved tensor before each in-place operation",
+            "use the out-of-place operation, or clone() before the write; the error of backward names both lines",
+        )
+    )
+
+
+def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
+    """Say that a tensor's memory was written by other means, so that backward refuses what it saved of it.
+
+    >>> import pellucid as torch
+    >>> x = torch.ones(2)
+    >>> torch.autograd.graph.increment_version(x)
+    >>> x._version
+    1
+    """
+    for each in (tensor,) if isinstance(tensor, Tensor) else tuple(tensor):
+        aliasing.note_write(each.array, "increment_version")
+
+
+# --- places in a graph
+
+
+class GradientEdge(NamedTuple):
+    """A place a gradient goes to: a node, and the number of that node's output."""
+
+    node: Node
+    output_nr: int
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The place in the graph that stands for a tensor.
+
+    >>> import pellucid as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> torch.autograd.graph.get_gradient_edge(x * 2).node.name()
+    'MulBackward0'
+    """
+    node = current_node(tensor)
+    if node is None:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    made, number = step_over_pick(node)
+    assert made is not None
+    return GradientEdge(made, number)
+
+
+# --- hooks over several tensors
+
+
+class MultiHandle:
+    """Removes a hook over several tensors again."""
+
+    def __init__(self, handles: Sequence[Handle], hook: "All") -> None:
+        self.handles = tuple(handles)
+        self.hook = hook
+
+    def remove(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+        backward.LISTENERS.discard(self.hook)
+
+    def __enter__(self) -> "MultiHandle":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+
+def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> MultiHandle:
+    """Call `fn` when the gradients of several tensors are there.
+
+    With "all", `fn(gradients)` is called once every gradient that this backward computes is known, None for a tensor
+    it does not reach. With "any", `fn(gradient)` is called for the first one only.
+
+    >>> import pellucid as torch
+    >>> a, b = torch.ones(1, requires_grad=True), torch.ones(1, requires_grad=True)
+    >>> handle = torch.autograd.graph.register_multi_grad_hook((a, b), lambda grads: print(len(grads), "gradients"))
+    >>> (a * b).sum().backward()
+    2 gradients
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    nodes = [current_node(tensor) for tensor in tensors]
+    if any(node is None for node in nodes):
+        raise RuntimeError("cannot register a multi-grad hook on tensors that don't require gradient")
+    hook = All(nodes, fn) if mode == "all" else First(nodes, fn)
+    backward.LISTENERS.add(hook)
+    handles = [tensor.register_hook(hook.for_tensor(i)) for i, tensor in enumerate(tensors)]  # type: ignore[attr-defined]
+    return MultiHandle(handles, hook)
+
+
+class All:
+    """Collects the gradients of one walk and calls the hook with all of them."""
+
+    def __init__(self, nodes: Sequence[Node | None], fn: Callable[..., Any]) -> None:
+        self.nodes = [weakref.ref(node) for node in nodes if node is not None]
+        self.fn = fn
+        self.awaited: ContextVar[tuple[list[int], list[Any]]] = ContextVar("pellucid_awaited")
+
+    @contextmanager
+    def listening(self, order: set[Node | None]) -> Iterator[None]:
+        """While a walk runs that will pass through the nodes of `order`."""
+        expected = sum(node() in order for node in self.nodes)
+        token = self.awaited.set(([expected], [None] * len(self.nodes)))
+        try:
+            yield
+        finally:
+            self.awaited.reset(token)
+
+    def for_tensor(self, index: int) -> Callable[[Tensor], None]:
+        def arrived(gradient: Tensor) -> None:
+            self.arrived(index, gradient)
+
+        return arrived
+
+    def arrived(self, index: int, gradient: Tensor) -> None:
+        left, gradients = self.awaited.get()
+        gradients[index] = gradient
+        left[0] -= 1
+        if left[0] == 0:
+            self.fn(gradients)
+
+
+class First(All):
+    """Calls the hook with the gradient that comes first in a walk."""
+
+    def arrived(self, index: int, gradient: Tensor) -> None:
+        left, _ = self.awaited.get()
+        if left[0] > 0:
+            left[0] = 0
+            self.fn(gradient)

@@ -1,0 +1,331 @@
+"""Questions and roundings: comparison, logic, bits, classification, whole numbers. Their derivative is none or zero.
+
+A row whose rules are None cuts the graph: its result is bool or integer, or PyTorch does not differentiate it.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from pellucid.core.attributes import concrete
+from pellucid.core.careful import Kind
+from pellucid.core.primitive import elementwise, same
+from pellucid.core.provenance import here
+from pellucid.core.record import attach, bind
+from pellucid.core.tensor import Tensor
+from pellucid.errors import explain
+from pellucid.ops.operation import Draw, Sample, binary, broadcast_hint, call, operation, publish, unary
+from pellucid.ops.shape import zeros_like_row
+
+NAMES = {"b": "bool", "i": "integers", "u": "integers", "f": "floating point", "c": "complex numbers"}
+
+
+def only(kinds: str, forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A forward that refuses dtypes which PyTorch does not take there, instead of NumPy's answer to them.
+
+    `kinds` are NumPy's letters: b bool, i and u integers, f floating point, c complex (V is bfloat16).
+    """
+    name = forward.__name__.strip("_")
+
+    def refusing(a: np.ndarray, *others: Any) -> Any:
+        kind = a.dtype.kind
+        if kind not in kinds:
+            raise NotImplementedError(
+                explain(f"{name} is not implemented for {NAMES.get(kind, a.dtype)}", str(here()), try_="x.float()")
+            )
+        return forward(a, *others)
+
+    return refusing
+
+
+# --- comparison
+
+eq = binary("eq", np.equal, None, None, lower="fcmp.oeq", doc="Whether elements are equal.")
+ne = binary("ne", np.not_equal, None, None, lower="fcmp.une", aliases=("not_equal",), doc="Whether elements differ.")
+lt = binary("lt", np.less, None, None, lower="fcmp.olt", operators=("__lt__",), aliases=("less",),
+            doc="Whether each element is less than the other.")  # fmt: skip
+le = binary("le", np.less_equal, None, None, lower="fcmp.ole", operators=("__le__",), aliases=("less_equal",),
+            doc="Whether each element is less than or equal to the other.")  # fmt: skip
+gt = binary(
+    "gt", np.greater, None, None, lower="fcmp.ogt", operators=("__gt__",), aliases=("greater",),
+    doc="""Whether each element is greater than the other.
+
+    >>> import pellucid as torch
+    >>> torch.gt(torch.tensor([1.0, 2.0, 3.0]), 2)
+    tensor([False, False,  True])
+    """,
+)  # fmt: skip
+ge = binary("ge", np.greater_equal, None, None, lower="fcmp.oge", operators=("__ge__",), aliases=("greater_equal",),
+            doc="Whether each element is greater than or equal to the other.")  # fmt: skip
+
+COMPARABLE = (Tensor, Kind, np.ndarray, np.generic, bool, int, float, complex)
+
+
+def _equals(self: Any, other: Any) -> Any:
+    """`==`: with a thing that is no number (None, a string) Python's own answer."""
+    return eq(self, other) if isinstance(other, COMPARABLE) else NotImplemented
+
+
+def _differs(self: Any, other: Any) -> Any:
+    return ne(self, other) if isinstance(other, COMPARABLE) else NotImplemented
+
+
+attach("__eq__", _equals)
+attach("__ne__", _differs)
+
+
+def pairs(draw: Draw) -> Iterable[Sample]:
+    """Two tensors, broadcast every way; for operations that take no Python number."""
+    for first, second in [
+        ((), ()), ((3,), (3,)), ((2, 3), (2, 3)), ((2, 3), (3,)), ((3,), (2, 3)), ((2, 1), (1, 3)), ((2, 3), ()),
+        ((), (2, 3)), ((0,), (1,)), ((2, 0), (2, 0)), ((4, 1, 2), (3, 1)),
+    ]:  # fmt: skip
+        yield call(draw(*first), draw(*second))
+
+
+def integer_pairs(draw: Draw) -> Iterable[Sample]:
+    """Whole numbers and masks: what the operations on bits take."""
+    for first, second in [((), ()), ((3,), (3,)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((2, 3), ()), ((0,), (1,))]:
+        yield call(draw.integers(*first, high=9), draw.integers(*second, high=4))
+    yield call(draw.integers(5), 1)
+    yield call(draw.integers(2, 3), 2)
+
+
+def _logical_pairs(draw: Draw) -> Iterable[Sample]:
+    yield from pairs(draw)
+    for first, second in [((4,), (4,)), ((2, 3), (3,))]:
+        yield call(draw.integers(*first), draw.mask(*second))
+    yield from _masks_of_two(draw)
+
+
+def _mask_pairs(draw: Draw) -> Iterable[Sample]:
+    yield from integer_pairs(draw)
+    yield from _masks_of_two(draw)
+
+
+def _masks_of_two(draw: Draw) -> Iterable[Sample]:
+    for first, second in [((), ()), ((4,), (4,)), ((2, 3), (3,)), ((2, 1), (1, 3))]:
+        yield call(draw.mask(*first), draw.mask(*second))
+
+
+def _masks(draw: Draw) -> Iterable[Sample]:
+    for shape in [(), (4,), (2, 3), (0,)]:
+        yield call(draw.mask(*shape))
+        yield call(draw.integers(*shape, high=9))
+
+
+# --- logic: any dtype is true where it is not zero
+
+logical_and = binary("logical_and", np.logical_and, None, None, dtypes="any", samples=_logical_pairs,
+                     doc="Whether both elements are true (not zero).")  # fmt: skip
+logical_or = binary("logical_or", np.logical_or, None, None, dtypes="any", samples=_logical_pairs,
+                    doc="Whether at least one of two elements is true (not zero).")  # fmt: skip
+logical_xor = binary("logical_xor", np.logical_xor, None, None, dtypes="any", samples=_logical_pairs,
+                     doc="Whether exactly one of two elements is true (not zero).")  # fmt: skip
+logical_not = unary("logical_not", np.logical_not, None, dtypes="any", samples=_masks,
+                    doc="Whether each element is false (zero).")  # fmt: skip
+
+
+# --- bits of integers; on bool they are logic
+
+
+def integers_hint(shapes: list[tuple[int, ...]], params: tuple[Any, ...]) -> tuple[str | None, str | None]:
+    """Why an operation on bits failed: the shapes if they do not broadcast, else the dtypes."""
+    why, try_ = broadcast_hint(shapes, params) if len(shapes) == 2 else (None, None)
+    return why or "operations on bits are not implemented for floating point, only for integers and bool", try_
+
+
+bitwise_and = binary("bitwise_and", np.bitwise_and, None, None, operators=("__and__",), samples=_mask_pairs,
+                     hint=integers_hint, doc="The bits that both integers have; of masks, both.")  # fmt: skip
+bitwise_or = binary("bitwise_or", np.bitwise_or, None, None, operators=("__or__",), samples=_mask_pairs,
+                    hint=integers_hint, doc="The bits that one of two integers has; of masks, either.")  # fmt: skip
+bitwise_xor = binary("bitwise_xor", np.bitwise_xor, None, None, operators=("__xor__",), samples=_mask_pairs,
+                     hint=integers_hint, doc="The bits in which two integers differ.")  # fmt: skip
+bitwise_not = unary("bitwise_not", np.invert, None, dtypes="promote", samples=_masks, hint=integers_hint,
+                    doc="Every bit the other way; of a mask, its opposite.")  # fmt: skip
+bitwise_left_shift = binary(
+    "bitwise_left_shift", np.left_shift, None, None, operators=("__lshift__",), samples=integer_pairs,
+    hint=integers_hint, doc="The bits moved to the left: times two, so many times.",
+)  # fmt: skip
+bitwise_right_shift = binary(
+    "bitwise_right_shift", np.right_shift, None, None, operators=("__rshift__",), samples=integer_pairs,
+    hint=integers_hint, doc="The bits moved to the right: halved and rounded down, so many times.",
+)  # fmt: skip
+
+
+def _invert(self: Any) -> Any:
+    """`~x`."""
+    if (self.array if isinstance(self, Tensor) else self).dtype.kind not in "biu":
+        raise TypeError(
+            explain(
+                "~ (operator.invert) is only implemented on integer and Boolean-type tensors",
+                str(here()),
+                try_="compare first, e.g. ~(x > 0)",
+            )
+        )
+    return bitwise_not(self)
+
+
+attach("__invert__", _invert)
+
+
+# --- what kind of number
+
+isnan = unary("isnan", np.isnan, None, dtypes="any", inplace=False, doc="Whether each element is not a number.")
+isinf = unary("isinf", np.isinf, None, dtypes="any", inplace=False, doc="Whether each element is infinite.")
+isfinite = unary(
+    "isfinite", np.isfinite, None, dtypes="any", inplace=False,
+    doc="""Whether each element is neither infinite nor NaN.
+
+    >>> import pellucid as torch
+    >>> torch.isfinite(torch.tensor([1.0, float("inf"), float("nan")]))
+    tensor([ True, False, False])
+    """,
+)  # fmt: skip
+signbit = unary("signbit", lambda a: np.signbit(a) if a.dtype.kind != "b" else np.zeros(a.shape, bool), None,
+                dtypes="any", inplace=False, doc="Whether each element has a minus sign; -0.0 has one.")  # fmt: skip
+
+
+def _isposinf(a: np.ndarray) -> np.ndarray:
+    return a == np.inf
+
+
+def _isneginf(a: np.ndarray) -> np.ndarray:
+    return a == -np.inf
+
+
+isposinf = unary("isposinf", only("biufV", _isposinf), None, dtypes="any", inplace=False,
+                 doc="Whether each element is +inf.")  # fmt: skip
+isneginf = unary("isneginf", only("biufV", _isneginf), None, dtypes="any", inplace=False,
+                 doc="Whether each element is -inf.")  # fmt: skip
+isreal = unary("isreal", lambda a: a.imag == 0, None, dtypes="any", inplace=False,
+               doc="Whether each element has no imaginary part.")  # fmt: skip
+
+
+# --- closeness
+
+_isclose_row = bind(
+    elementwise(
+        "isclose", lambda a, b, rtol, atol, equal_nan: np.isclose(a, b, rtol, atol, equal_nan), None, None,
+        dtypes="equal", hint=broadcast_hint,
+    )
+)  # fmt: skip
+
+
+def _check_tolerance(name: str, value: float) -> None:
+    if value < 0:
+        raise RuntimeError(explain(f"{name} must be greater than or equal to zero, but got {value}", str(here())))
+
+
+def _close_samples(draw: Draw) -> Iterable[Sample]:
+    yield from [call(draw(2, 3), draw(2, 3)), call(draw(2, 3), draw(3), rtol=0.5, atol=0.3), call(draw(), draw(2))]
+    yield from [call(draw.integers(4), draw.integers(4)), call(draw(0), draw(0)), call(draw(3), draw(3), atol=9.0)]
+
+
+@operation(samples=_close_samples)
+def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+    """Whether elements are equal up to `atol + rtol * |other|`.
+
+    >>> import pellucid as torch
+    >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.1]))
+    tensor([ True, False])
+    """
+    _check_tolerance("rtol", rtol)
+    _check_tolerance("atol", atol)
+    return _isclose_row(input, other, rtol, atol, equal_nan)
+
+
+@operation(samples=_close_samples)
+def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether all elements are equal up to `atol + rtol * |other|`, as a Python bool.
+
+    >>> import pellucid as torch
+    >>> torch.allclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0 + 1e-7]))
+    True
+    """
+    return bool(concrete(isclose(input, other, rtol, atol, equal_nan), "allclose()").all())
+
+
+@operation(samples=lambda draw: [call(draw(3), draw(3)), call(draw(2), draw(3)), call(draw.mask(0), draw.mask(0))])
+def equal(input: Any, other: Any) -> bool:
+    """Whether two tensors have the same shape and equal elements, as a Python bool.
+
+    >>> import pellucid as torch
+    >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
+    True
+    """
+    return tuple(input.shape) == tuple(other.shape) and bool(concrete(eq(input, other), "equal()").all())
+
+
+# --- whole numbers: flat nearly everywhere, so the gradient is zero
+
+
+def sign_of(a: np.ndarray) -> np.ndarray:
+    """-1, 0 or 1, and 0 for NaN."""
+    return a.copy() if a.dtype.kind == "b" else (a > 0).astype(a.dtype) - (a < 0)
+
+
+sign = unary("sign", only("biuf", sign_of), lambda g: zeros_like_row(g), dtypes="promote",
+             doc="-1, 0 or 1: the sign of each element.")  # fmt: skip
+
+
+def _whole(ufunc: np.ufunc) -> Any:
+    """Round floats; integers are whole already."""
+
+    def rounded(a: np.ndarray) -> np.ndarray:
+        return ufunc(a) if a.dtype.kind == "f" else a.copy()
+
+    rounded.__name__ = ufunc.__name__
+    return only("iuf", rounded)
+
+
+def _frac(a: np.ndarray) -> np.ndarray:
+    return a - np.trunc(a)
+
+
+floor = unary("floor", _whole(np.floor), lambda g: zeros_like_row(g), dtypes="promote", lower="llvm.floor",
+              doc="The largest whole number that is not above each element.")  # fmt: skip
+ceil = unary("ceil", _whole(np.ceil), lambda g: zeros_like_row(g), dtypes="promote", lower="llvm.ceil",
+             doc="The smallest whole number that is not below each element.")  # fmt: skip
+trunc = unary("trunc", _whole(np.trunc), lambda g: zeros_like_row(g), dtypes="promote", lower="llvm.trunc",
+              aliases=("fix",), doc="Each element without its digits after the point.")  # fmt: skip
+frac = unary("frac", only("f", _frac), same, dtypes="promote",
+             doc="The digits after the point of each element, with its sign.")  # fmt: skip
+_rint_row = bind(
+    elementwise("round", _whole(np.rint), lambda g: zeros_like_row(g), dtypes="promote", lower="llvm.rint")
+)
+
+
+def _round_decimals(a: np.ndarray, decimals: int) -> np.ndarray:
+    """Scale, round, scale back, in the order that keeps the powers of ten whole."""
+    ten = a.dtype.type(10 ** (decimals if decimals >= 0 else -decimals))
+    return np.rint(a * ten) / ten if decimals >= 0 else np.rint(a / ten) * ten
+
+
+_round_decimals_row = bind(
+    elementwise(
+        "round_decimals", only("f", _round_decimals), lambda g, decimals: zeros_like_row(g), grad_name="RoundBackward1",
+        dtypes="promote",
+    )
+)  # fmt: skip
+
+
+def round(input: Any, *, decimals: int = 0) -> Any:
+    """The nearest number with so many digits after the point; halves go to the even neighbour.
+
+    >>> import pellucid as torch
+    >>> torch.round(torch.tensor([0.5, 1.5, 2.4]))
+    tensor([0., 2., 2.])
+    """
+    return _round_decimals_row(input, decimals) if decimals else _rint_row(input)
+
+
+publish(
+    round,
+    samples=lambda draw: [
+        call(draw()), call(draw(5)), call(draw(2, 3)), call(draw(0)), call(draw(4, 1, 2)), call(draw(5), decimals=1),
+        call(draw(2, 3), decimals=1), call(draw(5, low=-90.0, high=90.0), decimals=-1),
+    ],
+    inplace=True,
+)  # fmt: skip

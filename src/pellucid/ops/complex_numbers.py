@@ -1,0 +1,279 @@
+"""Complex numbers: parts, conjugates, sizes and angles. These functions are not holomorphic.
+
+A gradient is the derivative by the real part plus i times the derivative by the imaginary part, as in PyTorch. The
+engine hands rules their saved values conjugated when those are complex, so a rule that wants the value itself
+conjugates it once more; on real numbers that does nothing.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from pellucid.core.inplace import in_place
+from pellucid.core.primitive import add_up, general, multilinear
+from pellucid.core.provenance import here
+from pellucid.core.record import attach, bind
+from pellucid.core.tensor import Operators
+from pellucid.errors import explain
+from pellucid.ops.compare import only, pairs, sign_of
+from pellucid.ops.elementwise import cos, sin
+from pellucid.ops.operation import Draw, Sample, broadcast_hint, call, operation, publish, unary_samples
+from pellucid.ops.select import drop, kind_of
+from pellucid.ops.shape import zeros_like_row
+
+
+def _is_complex(value: Any) -> bool:
+    return kind_of(value) == "c"
+
+
+def both(draw: Draw) -> Iterable[Sample]:
+    """Real and complex tensors."""
+    yield from unary_samples(draw)
+    for shape in [(), (3,), (2, 3), (0,)]:
+        yield call(draw.complex(*shape))
+
+
+def complex_only(draw: Draw) -> Iterable[Sample]:
+    """Complex tensors."""
+    for shape in [(), (1,), (3,), (2, 3), (2, 1, 3), (0,), (2, 0)]:
+        yield call(draw.complex(*shape))
+
+
+# --- conjugate
+
+conj_row = bind(
+    multilinear(
+        "conj", lambda a: np.conjugate(a) if a.dtype.kind == "c" else a, lambda g: conj_row(g),
+        batch=lambda op, a: op(a),
+    )
+)
+conj_physical_row = bind(
+    multilinear("conj_physical", np.conjugate, lambda g: conj_physical_row(g), batch=lambda op, a: op(a))
+)
+
+
+def conj(input: Any) -> Any:
+    """The complex conjugate; a real tensor is returned as it is.
+
+    >>> import pellucid as torch
+    >>> torch.conj(torch.tensor([1 + 2j]))
+    tensor([1.-2.j])
+    """
+    return conj_row(input) if _is_complex(input) else input
+
+
+@operation(samples=both, inplace=True)
+def conj_physical(input: Any) -> Any:
+    """The complex conjugate in memory of its own; a real tensor is returned as it is."""
+    return conj_physical_row(input) if _is_complex(input) else input
+
+
+publish(conj, samples=both)
+
+# --- parts
+
+real_row = bind(
+    multilinear(
+        "real", lambda a: a.real, lambda g: g + 0j, view=True, grad_name="SelectBackward0", batch=lambda op, a: op(a)
+    )
+)
+imag_row = bind(
+    multilinear(
+        "imag", lambda a: a.imag, lambda g: g * 1j, view=True, grad_name="SelectBackward0", batch=lambda op, a: op(a)
+    )
+)
+
+
+def real(input: Any) -> Any:
+    """The real part, a view; a real tensor is returned as it is.
+
+    >>> import pellucid as torch
+    >>> torch.real(torch.tensor([1 + 2j, 3 - 4j]))
+    tensor([1., 3.])
+    """
+    return real_row(input) if _is_complex(input) else input
+
+
+def imag(input: Any) -> Any:
+    """The imaginary part of a complex tensor, a view.
+
+    >>> import pellucid as torch
+    >>> torch.imag(torch.tensor([1 + 2j, 3 - 4j]))
+    tensor([ 2., -4.])
+    """
+    if not _is_complex(input):
+        raise RuntimeError(
+            explain(
+                "imag is not implemented for tensors with non-complex dtypes.",
+                str(here()),
+                try_="torch.zeros_like(x): a real tensor has no imaginary part",
+            )
+        )
+    return imag_row(input)
+
+
+def _real_part(value: Any) -> Any:
+    """Inside a rule: the real part of any kind of array."""
+    return real_row(value) if _is_complex(value) else value
+
+
+publish(real, samples=both, methods=())
+publish(imag, samples=complex_only, methods=())
+setattr(Operators, "real", property(real))  # noqa: B010 (mypy knows no attributes that come later)
+setattr(Operators, "imag", property(imag))  # noqa: B010
+
+# --- a complex number out of two real ones: its parts, or its size and angle
+
+
+def _joined(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a + b * 1j
+
+
+def _joined_jvp(tangents: Any, y: Any, inputs: Any, params: Any) -> Any:
+    first, second = tangents
+    return add_up([*([] if first is None else [first + y * 0]), *([] if second is None else [second * 1j + y * 0])])
+
+
+complex_row = bind(
+    general(
+        "complex", only("f", _joined), lambda g: _real_part(g), lambda g: imag_row(g), jvp=_joined_jvp,
+        dtypes="equal", elementwise=True, hint=broadcast_hint,
+    )
+)  # fmt: skip
+
+
+def _polar(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a * np.cos(b) + (a * np.sin(b)) * 1j
+
+
+def _direction(b: Any) -> Any:
+    """exp(ib)."""
+    return complex_row(cos(b), sin(b))
+
+
+def _polar_jvp(tangents: Any, y: Any, inputs: Any, params: Any) -> Any:
+    size, turn = tangents
+    terms = [] if size is None else [size * _direction(inputs[1])]
+    return add_up(terms if turn is None else [*terms, turn * (y * 1j)])
+
+
+polar_row = bind(
+    general(
+        "polar", only("f", _polar), lambda g, b: _real_part(g * conj_row(_direction(b))),
+        lambda g, y: imag_row(g * conj_row(y)),
+        jvp=_polar_jvp, dtypes="equal", elementwise=True, hint=broadcast_hint,
+    )
+)  # fmt: skip
+publish(
+    complex_row, name="complex", samples=pairs, methods=(),
+    doc="""The complex tensor with these two parts.
+
+    >>> import pellucid as torch
+    >>> torch.complex(torch.tensor([1.0]), torch.tensor([2.0]))
+    tensor([1.+2.j])
+    """,
+)  # fmt: skip
+publish(
+    polar_row, name="polar", samples=pairs, methods=(), domain=(0.3, 2.0),  # a size is positive
+    doc="The complex tensor with these sizes and angles.",
+)  # fmt: skip
+
+
+# --- size, direction, angle
+
+
+def _sgn(a: np.ndarray) -> np.ndarray:
+    """z / |z|: what np.sign gives for complex numbers."""
+    return np.sign(a) if a.dtype.kind == "c" else sign_of(a)
+
+
+def _turned(g: Any, a: Any) -> Any:
+    """How z / |z| moves when z moves by g: across the direction of z only. The same both ways."""
+    if not _is_complex(a):
+        return zeros_like_row(g)
+    size, direction = abs(a), sgn(a)
+    still = size == 0
+    across = g - direction * _real_part(conj_row(direction) * g)
+    return drop(across / (size + still), still)
+
+
+sgn = bind(
+    general(
+        "sgn", _sgn, lambda g, a: _turned(g, conj_row(a)), jvp=lambda t, y, inputs, params: _turned(t[0], inputs[0]),
+        dtypes="promote", batch=lambda op, a: op(a),
+    )
+)  # fmt: skip
+abs = bind(
+    general(
+        "abs", np.absolute, lambda g, a: g * conj_row(sgn(a)),
+        jvp=lambda t, y, inputs, params: _real_part(conj_row(sgn(inputs[0])) * t[0]),
+        dtypes="promote", lower="llvm.fabs", batch=lambda op, a: op(a),
+    ),
+    "__abs__",
+)  # fmt: skip
+publish(
+    sgn, samples=both, inplace=True, doc="Each element divided by its size: -1, 0, 1, or a direction if it is complex."
+)
+publish(
+    abs, samples=both, aliases=("absolute",),
+    doc="""Size of each element.
+
+    >>> import pellucid as torch
+    >>> torch.abs(torch.tensor([-1.0, 2.0]))
+    tensor([1., 2.])
+    """,
+)  # fmt: skip
+
+
+def _abs_in_place(self: Any) -> Any:
+    """In-place form of `abs`; a complex tensor has no room for it that would be real."""
+    if _is_complex(self):
+        raise RuntimeError(
+            explain("In-place abs is not supported for complex tensors.", str(here()), try_="use the out-of-place form")
+        )
+    return _real_abs_in_place(self)
+
+
+_real_abs_in_place = in_place(abs, "abs_")
+attach("abs_", _abs_in_place)
+attach("absolute_", _abs_in_place)
+
+
+def _angle(a: np.ndarray) -> np.ndarray:
+    if a.dtype.kind == "c":
+        return np.arctan2(a.imag, a.real)
+    return np.where(np.isnan(a), a, np.where(a < 0, np.pi, 0)).astype(a.dtype, copy=False)
+
+
+def _angle_rule(g: Any, a: Any) -> Any:
+    """i z / |z|² for complex z, 0 for a real number."""
+    if not _is_complex(a):
+        return zeros_like_row(g)
+    square = _real_part(conj_row(a) * a)
+    still = square == 0
+    return drop(g * (a * 1j / (square + still)), still)
+
+
+def _angle_jvp(tangents: Any, y: Any, inputs: Any, params: Any) -> Any:
+    (t,), (a,) = tangents, inputs
+    return _real_part(conj_row(_angle_rule(y * 0 + 1, a)) * t) if _is_complex(a) else zeros_like_row(t)
+
+
+_angle_row = bind(
+    general(
+        "angle", _angle, lambda g, a: _angle_rule(g, conj_row(a)), jvp=_angle_jvp, dtypes="float",
+        batch=lambda op, a: op(a),
+    )
+)  # fmt: skip
+
+
+@operation(samples=both)
+def angle(input: Any) -> Any:
+    """The angle of each complex number, from -π to π; of real numbers 0 or π.
+
+    >>> import pellucid as torch
+    >>> torch.angle(torch.tensor([1j, -1 + 0j]))
+    tensor([1.5708, 3.1416])
+    """
+    return _angle_row(input)

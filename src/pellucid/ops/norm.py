@@ -1,0 +1,129 @@
+"""Norms: how long a vector is. One row serves every order p; at the zero vector the gradient is zero."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pellucid.core.primitive import general
+from pellucid.core.record import bind
+from pellucid.ops.along import as_type, is_floating, name_of
+from pellucid.ops.compare import sign
+from pellucid.ops.complex_numbers import abs
+from pellucid.ops.extremes import shares_row
+from pellucid.ops.operation import Draw, Sample, call, operation
+from pellucid.ops.reduce import back, nonempty_samples, normal, shifted, sum_row
+from pellucid.ops.shape import refusal, zeros_like_row
+
+
+def _norm(a: np.ndarray, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
+    reduce = np.add.reduce
+    if p == 2:
+        return np.sqrt(reduce(a * a, axes, None, None, keepdim))
+    if p == 0:
+        return reduce(a != 0, axes, None, None, keepdim).astype(a.dtype)
+    if p == math.inf:
+        return np.maximum.reduce(np.abs(a), axes, None, None, keepdim)
+    if p == -math.inf:
+        return np.minimum.reduce(np.abs(a), axes, None, None, keepdim)
+    if p == 1:
+        return reduce(np.abs(a), axes, None, None, keepdim)
+    return reduce(np.abs(a) ** p, axes, None, None, keepdim) ** (1 / p)
+
+
+def _direction(a: Any, y: Any, p: float, axes: tuple[int, ...]) -> Any:
+    """How the norm changes with each element, up to the factor `_scale` that the whole vector shares."""
+    if p == 0:
+        return zeros_like_row(a)
+    if p == 1:
+        return sign(a)
+    if p == 2:
+        return a
+    if p in (math.inf, -math.inf):
+        return sign(a) * shares_row(abs(a), y, axes)
+    if p > 2:
+        return a * abs(a) ** (p - 2)
+    if p > 1:
+        return sign(a) * abs(a) ** (p - 1)
+    return sign(a) * (abs(a) + (a == 0)) ** (p - 1)
+
+
+def _scale(y: Any, p: float) -> Any:
+    if p in (0, 1, math.inf, -math.inf):
+        return 1
+    if p == 2:
+        return (y != 0) / (y + (y == 0))
+    return (y != 0) / (y + (y == 0)) ** (p - 1)
+
+
+def norming(name: str) -> Any:
+    """A row (a, p, axes, keepdim) for norms of real vectors."""
+    return bind(
+        general(
+            name, _norm,
+            lambda g, a, y, p, axes, keepdim: (
+                back(g * _scale(y, p), tuple(a.shape), axes, keepdim) * _direction(a, y, p, axes)
+            ),
+            jvp=lambda tangents, y, inputs, params: (
+                sum_row(tangents[0] * _direction(inputs[0], y, *params[:2]), *params[1:]) * _scale(y, params[0])
+            ),
+            dtypes="equal", batch=lambda op, a, p, axes, keepdim: op(a, p, shifted(axes), keepdim),
+        )
+    )  # fmt: skip
+
+
+norm_row = norming("linalg_vector_norm")
+dist_row = norming("dist")
+
+
+def vector_norm(input: Any, p: float, dim: Any, keepdim: bool, row: Any = norm_row) -> Any:
+    """The p-norm over dimensions (None: all elements), with PyTorch's errors."""
+    if not is_floating(input):
+        what = "linalg.vector_norm: Expected a floating point or complex tensor as input."
+        raise refusal(RuntimeError, f"{what} Got {name_of(input)}", try_="convert it first, e.g. x.float()")
+    axes = normal(dim, input.ndim)
+    if not input.array.size and p in (math.inf, -math.inf) and 0 in [input.array.shape[i] for i in axes]:
+        what = f"linalg.vector_norm cannot compute the {p} norm on an empty tensor"
+        raise refusal(RuntimeError, f"{what} because the operation does not have an identity")
+    return row(abs(input) if input.array.dtype.kind == "c" else input, p, axes, keepdim)
+
+
+def norm_samples(draw: Draw) -> list[Sample]:
+    """Every order of its own, and a general one, over all and over dimensions."""
+    orders = [call(draw(2, 3), p) for p in (2, 1, 0, 3, 2.5, 1.5, 0.5, math.inf, -math.inf, -1, "fro")]
+    dims = [call(*sample.args[:1], 2, *sample.args[1:], **sample.kwargs) for sample in nonempty_samples(draw)]
+    return [*orders, *dims, call(draw(2, 3)), call(draw(0)), call(draw(2, 3), p=3, dim=1, keepdim=True)]
+
+
+@operation(samples=norm_samples)
+def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """The p-norm of all elements, or along dimensions; `fro` is p = 2.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([3.0, 4.0]).norm()
+    tensor(5.)
+    """
+    input = as_type(input, dtype)
+    if p == "fro" or p is None:
+        p = 2
+    if isinstance(p, str):
+        what = f"linalg.matrix_norm: Order {p} not supported."
+        raise refusal(RuntimeError, what, try_="a number, inf, -inf or 'fro'")
+    return vector_norm(input, p, dim, keepdim)
+
+
+@operation(
+    samples=lambda draw: [
+        call(draw(3), draw(3)), call(draw(2, 3), draw(2, 3)), call(draw(2, 3), draw(3)), call(draw(), draw()),
+        call(draw(2, 3), draw(2, 3), 1), call(draw(2, 3), draw(2, 3), 3), call(draw(3), draw(3), math.inf),
+        call(draw(3), draw(3), p=-math.inf), call(draw(3), draw(3), 2.5), call(draw(2, 1), draw(3), 1.5),
+    ]
+)  # fmt: skip
+def dist(input: Any, other: Any, p: float = 2) -> Any:
+    """The p-norm of a difference.
+
+    >>> import pellucid as torch
+    >>> torch.dist(torch.tensor([1.0, 1.0]), torch.tensor([4.0, 5.0]))
+    tensor(5.)
+    """
+    return vector_norm(input - other, p, None, False, dist_row)

@@ -1,0 +1,147 @@
+"""Powers: of a tensor by a number, of a number by a tensor, of a tensor by a tensor. Each has its own row."""
+
+import cmath
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from pellucid import dtypes
+from pellucid.core.primitive import elementwise
+from pellucid.core.provenance import here
+from pellucid.core.record import attach, bind
+from pellucid.core.tensor import Tensor
+from pellucid.errors import explain
+from pellucid.ops.compare import only
+from pellucid.ops.elementwise import log
+from pellucid.ops.operation import Draw, Sample, binary_samples, broadcast_hint, call, operation, publish, unary_samples
+from pellucid.ops.select import as_operand, drop, keep, kind_of
+from pellucid.ops.shape import zeros_like_row
+
+
+def _power(a: np.ndarray, exponent: Any) -> np.ndarray:
+    """Small exponents are products: np.power takes thirty times as long (65536 float32 cubed: 660 : 21 µs)."""
+    if exponent == 2:
+        return np.square(a)
+    if exponent == 1:
+        return a.copy()
+    if exponent == 3:
+        return a * a * a
+    if a.dtype.kind in "fc":
+        if exponent == 0.5:
+            return np.sqrt(a)
+        if exponent == -1:
+            return np.reciprocal(a)
+    return np.power(a, exponent)
+
+
+def _power_hint(shapes: list[tuple[int, ...]], params: tuple[Any, ...]) -> tuple[str | None, str | None]:
+    why, try_ = broadcast_hint(shapes, params) if len(shapes) == 2 else (None, None)
+    return why or "Integers to negative integer powers are not allowed.", try_ or "convert the base: x.float()"
+
+
+def _power_rule(g: Any, a: Any, exponent: Any) -> Any:
+    """Squares, the most frequent, without a detour; 0 for the exponent 0, also where the base is 0."""
+    if exponent == 2:
+        return g * (a * 2)
+    return zeros_like_row(g) if exponent == 0 else g * (exponent * pow_number_row(a, exponent - 1))
+
+
+pow_number_row = bind(
+    elementwise("pow_number", _power, _power_rule, dtypes="promote", grad_name="PowBackward0", hint=_power_hint)
+)
+
+
+def _pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """np.power, but a whole number to a negative power is rounded towards zero, as in PyTorch."""
+    if a.dtype.kind not in "iu":
+        return np.power(a, b)
+    ones = (a == 1) | ((a == -1) & (b % 2 == 0))
+    fraction = ones.astype(a.dtype) - ((a == -1) & (b % 2 == 1))
+    return np.where(b < 0, fraction, np.power(a, np.maximum(b, 0)))
+
+
+pow_row = bind(
+    elementwise(
+        "pow", only("iufc", _pow),
+        lambda g, a, b: keep(g * (b * a ** (b - 1)), b != 0),
+        lambda g, y, a, b: drop(g * (y * log(a)), (a == 0) & (b >= 0)),  # 0 to a positive power stays 0
+        grad_name="PowBackward1", lower="llvm.pow", hint=_power_hint,
+    )
+)  # fmt: skip
+
+
+def _base_rule(g: Any, y: Any, base: Any) -> Any:
+    """The derivative of `base ** x` by x: y log(base); 0 ** x is flat for x >= 0, where y is 0 or 1."""
+    if base == 0:
+        return drop(g * (y * -np.inf), y <= 1)
+    slope = cmath.log(base)
+    if not isinstance(base, complex):
+        slope = slope.real if base > 0 else np.nan
+    return g * (y * slope)
+
+
+pow_of_number_row = bind(
+    elementwise(
+        "pow_of_number", lambda a, base: _pow(np.asarray(base, a.dtype), a), _base_rule, dtypes="promote",
+        grad_name="PowBackward2",
+    )
+)  # fmt: skip
+
+
+def _meeting(tensor: Any, number: Any) -> Any:
+    """A tensor in the dtype at which it meets a Python number."""
+    if not isinstance(tensor, Tensor) or (kind_of(tensor) in "fV" and type(number) is not complex):
+        return tensor
+    return as_operand(tensor, dtypes.promote([tensor.array, number]))
+
+
+def pow(input: Any, exponent: Any) -> Any:
+    """`input` to the power of `exponent`; each a tensor or a number, not both numbers.
+
+    >>> import pellucid as torch
+    >>> torch.pow(torch.tensor([1.0, 2.0, 3.0]), 2)
+    tensor([1., 4., 9.])
+    """
+    if isinstance(exponent, (int, float, complex)):
+        if isinstance(input, (int, float, complex)):
+            raise TypeError(explain("pow() takes at least one Tensor, got two numbers", str(here()), try_="a ** b"))
+        return pow_number_row(_meeting(input, exponent), exponent)
+    if isinstance(input, (int, float, complex)):
+        return pow_of_number_row(_meeting(exponent, input), input)
+    return pow_row(input, exponent)
+
+
+def _powers_samples(draw: Draw) -> Iterable[Sample]:
+    yield from binary_samples(draw)
+    for exponent in (0, 1, 2, 3, 0.5, -1, -2.5, 4):
+        yield call(draw(2, 3), exponent)
+    yield call(2.5, draw(2, 3))
+    yield call(draw.integers(4), 3)
+
+
+publish(pow, samples=_powers_samples, inplace=True, domain=(0.3, 2.0))
+attach("__pow__", pow)
+
+
+@operation(samples=unary_samples, inplace=True)
+def square(input: Any) -> Any:
+    """Each element times itself.
+
+    >>> import pellucid as torch
+    >>> torch.square(torch.tensor([1.0, -3.0]))
+    tensor([1., 9.])
+    """
+    return pow(input, 2)
+
+
+@operation(samples=_powers_samples, inplace=True, domain=(0.3, 2.0))
+def float_power(input: Any, exponent: Any) -> Any:
+    """`input ** exponent` computed in double precision, whatever the dtypes are."""
+    return pow(_doubled(input), _doubled(exponent))
+
+
+def _doubled(value: Any) -> Any:
+    if not isinstance(value, Tensor):
+        return value
+    return as_operand(value, np.dtype(np.complex128 if kind_of(value) == "c" else np.float64))

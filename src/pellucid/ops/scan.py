@@ -1,0 +1,327 @@
+"""Scans: running sums, products, extremes along one dimension.
+
+The gradients of cumprod and logcumsumexp are one linear recurrence running backwards (`carried`), worked out in
+log2(n) whole-array steps: no division, so zeros and infinities among the elements do no harm.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pellucid import return_types
+from pellucid.core.primitive import constant, general, multilinear
+from pellucid.core.primitive import elementwise as elementwise_row
+from pellucid.core.record import bind
+from pellucid.ops.along import as_type, bare, lengthwise, line_samples, refuse, taker
+from pellucid.ops.elementwise import exp
+from pellucid.ops.join import cat
+from pellucid.ops.operation import Draw, Sample, call, operation
+from pellucid.ops.shape import axis_of, flip_row, refusal, slice_row, unslice_row
+
+add_accumulate = np.add.accumulate
+multiply_accumulate = np.multiply.accumulate
+
+
+# --- steps along an axis, spelled with rows so that they differentiate themselves
+
+
+def part(axis: int, start: int | None, stop: int | None, step: int | None = None) -> tuple[Any, ...]:
+    """The index of a part of one axis."""
+    return (*(slice(None),) * axis, slice(start, stop, step), ...)
+
+
+def ahead(a: Any, distance: int, axis: int) -> Any:
+    """At every place the element `distance` further on; zero beyond the end."""
+    return unslice_row(slice_row(a, part(axis, distance, None)), tuple(a.shape), part(axis, None, -distance))
+
+
+def before(a: Any, axis: int) -> Any:
+    """At every place the element before it; one at the beginning."""
+    shape = tuple(a.shape)
+    beginning = (np.arange(shape[axis]) == 0).reshape(-1, *(1,) * (len(shape) - 1 - axis))
+    return unslice_row(slice_row(a, part(axis, None, -1)), shape, part(axis, 1, None)) + beginning
+
+
+def carried(g: Any, factor: Any, axis: int) -> Any:
+    """s[j] = g[j] + factor[j] * s[j + 1], from the end: each round doubles how far ahead is summed up."""
+    distance, size = 1, g.shape[axis]
+    while distance < size:
+        g = g + factor * ahead(g, distance, axis)
+        factor = factor * ahead(factor, distance, axis)
+        distance *= 2
+    return g
+
+
+def scan_samples(draw: Draw) -> list[Sample]:
+    """Along one dimension, empty ones too."""
+    return [*line_samples(draw), call(draw(0), 0), call(draw(2, 0), 0), call(draw(2, 0), 1), call(draw(9), 0)]
+
+
+# --- sums
+
+
+def _integers_in_64_bits(accumulate: Any) -> Any:
+    def forward(a: np.ndarray, axis: int) -> Any:
+        return accumulate(a, axis, np.int64 if a.dtype.kind in "biu" else None)
+
+    return lengthwise(forward)
+
+
+cumsum_row = bind(
+    multilinear(
+        "cumsum", _integers_in_64_bits(add_accumulate),
+        lambda g, axis: cumsum_back_row(g, axis),
+        dtypes="equal", batch=lambda op, a, axis: op(a, axis + 1),
+    )
+)  # fmt: skip
+
+
+def _sum_from_end(a: np.ndarray, axis: int) -> np.ndarray:
+    backwards = part(axis, None, None, -1)
+    return add_accumulate(a[backwards], axis)[backwards]
+
+
+cumsum_back_row = bind(
+    multilinear(
+        "cumsum_back", lengthwise(_sum_from_end),
+        lambda g, axis: cumsum_row(g, axis),
+        dtypes="equal", batch=lambda op, a, axis: op(a, axis + 1), grad_name="FlipBackward0",
+    )
+)  # fmt: skip
+
+
+@operation(samples=scan_samples, inplace=True)
+def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """Running sum along a dimension.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([1, 2, 3]).cumsum(0)
+    tensor([1, 3, 6])
+    """
+    return cumsum_row(as_type(input, dtype), axis_of(dim, input.ndim))
+
+
+# --- products
+
+
+def _cumprod_back(g: Any, a: Any, y: Any, axis: int) -> Any:
+    """The product before an element, times the sum of g times the products after it."""
+    if not a.ndim:
+        return g
+    return before(y, axis) * carried(g, ahead(a, 1, axis), axis)
+
+
+def _cumprod_forward(tangents: Any, y: Any, inputs: Any, params: Any) -> Any:
+    """t[j] = a[j] t[j - 1] + da[j] y[j - 1]: the same recurrence from the other end."""
+    a, (axis,) = inputs[0], params
+    if not a.ndim:
+        return tangents[0]
+    gained = flip_row(tangents[0] * before(y, axis), (axis,))
+    return flip_row(carried(gained, flip_row(a, (axis,)), axis), (axis,))
+
+
+cumprod_row = bind(
+    general(
+        "cumprod", _integers_in_64_bits(multiply_accumulate), _cumprod_back,
+        jvp=_cumprod_forward, dtypes="equal", batch=lambda op, a, axis: op(a, axis + 1),
+    )
+)  # fmt: skip
+
+
+def others_along(a: Any, axis: int) -> Any:
+    """For every element the product of all others along an axis: those before it times those after it."""
+    after = flip_row(before(cumprod_row(flip_row(a, (axis,)), axis), axis), (axis,))
+    return before(cumprod_row(a, axis), axis) * after
+
+
+@operation(samples=scan_samples, inplace=True)
+def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """Running product along a dimension; the gradient is right where elements are zero.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([1, 2, 3, 4]).cumprod(0)
+    tensor([ 1,  2,  6, 24])
+    """
+    return cumprod_row(as_type(input, dtype), axis_of(dim, input.ndim))
+
+
+# --- extremes
+
+
+def _record_places(extreme: np.ufunc, beats: np.ufunc) -> Any:
+    """Where the running extreme was met last; NaN beats everything."""
+
+    def forward(a: np.ndarray, axis: int) -> np.ndarray:
+        places = np.arange(a.shape[axis]).reshape(-1, *(1,) * (a.ndim - 1 - axis))
+        met = beats(a, extreme.accumulate(a, axis)) | (a != a)
+        return np.maximum.accumulate(np.where(met, places, 0), axis)
+
+    return lengthwise(forward)
+
+
+cummax_index_row = bind(
+    constant("cummax_index", _record_places(np.maximum, np.greater_equal), 1, batch=lambda op, a, axis: op(a, axis + 1))
+)
+cummin_index_row = bind(
+    constant("cummin_index", _record_places(np.minimum, np.less_equal), 1, batch=lambda op, a, axis: op(a, axis + 1))
+)
+
+
+cummax_row, cummin_row = taker("cummax"), taker("cummin")
+
+
+@operation(samples=scan_samples)
+def cummax(input: Any, dim: int) -> Any:
+    """Running maximum along a dimension, and where it was met last.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([1.0, 3.0, 2.0]).cummax(0).values
+    tensor([1., 3., 3.])
+    """
+    refuse(input, "c", "\"cummax_cpu\" not implemented for '{}'", NotImplementedError)
+    axis = axis_of(dim, input.ndim)
+    index = cummax_index_row(bare(input), axis)
+    return return_types.cummax(cummax_row(input, index, axis), index)
+
+
+@operation(samples=scan_samples)
+def cummin(input: Any, dim: int) -> Any:
+    """Running minimum along a dimension, and where it was met last.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([3.0, 1.0, 2.0]).cummin(0).indices
+    tensor([0, 1, 1])
+    """
+    refuse(input, "c", "\"cummin_cpu\" not implemented for '{}'", NotImplementedError)
+    axis = axis_of(dim, input.ndim)
+    index = cummin_index_row(bare(input), axis)
+    return return_types.cummin(cummin_row(input, index, axis), index)
+
+
+# --- logarithms of sums of exponentials
+
+# -inf becomes 0: what is subtracted from -inf may not be -inf itself, for that gives NaN.
+grounded_row = bind(
+    elementwise_row(
+        "grounded", lambda a: np.where(a == -math.inf, a.dtype.type(0), a), lambda g, a: g * (a != -math.inf)
+    )
+)
+
+
+def _share_kept(y: Any, axis: int) -> Any:
+    """exp(y[j] - y[j + 1]), at most 1: which part of the next running sum was there before."""
+    return exp(y - grounded_row(ahead(y, 1, axis)))
+
+
+def _logcumsumexp_back(g: Any, a: Any, y: Any, axis: int) -> Any:
+    if not a.ndim:
+        return g
+    return exp(a - grounded_row(y)) * carried(g, _share_kept(y, axis), axis)
+
+
+def _logcumsumexp_forward(tangents: Any, y: Any, inputs: Any, params: Any) -> Any:
+    a, (axis,) = inputs[0], params
+    if not a.ndim:
+        return tangents[0]
+    gained = tangents[0] * exp(a - grounded_row(y))
+    share = ahead(flip_row(_share_kept(y, axis), (axis,)), 1, axis)
+    return flip_row(carried(flip_row(gained, (axis,)), share, axis), (axis,))
+
+
+logcumsumexp_row = bind(
+    general(
+        "logcumsumexp", lengthwise(np.logaddexp.accumulate), _logcumsumexp_back,
+        jvp=_logcumsumexp_forward, dtypes="equal", batch=lambda op, a, axis: op(a, axis + 1),
+    )
+)  # fmt: skip
+
+
+@operation(samples=scan_samples)
+def logcumsumexp(input: Any, dim: int) -> Any:
+    """Logarithm of the running sum of exponentials along a dimension, without overflow.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([1000.0, 1000.0]).logcumsumexp(0)
+    tensor([1000.0000, 1000.6932])
+    """
+    refuse(input, "biu", "\"logcumsumexp_out_cpu\" not implemented for '{}'", NotImplementedError)
+    return logcumsumexp_row(input, axis_of(dim, input.ndim))
+
+
+# --- differences and areas
+
+
+@operation(
+    samples=lambda draw: [
+        call(draw(5)), call(draw(5), 2), call(draw(2, 3), dim=0), call(draw(2, 3), 1, -1), call(draw(2, 3), n=5),
+        call(draw(4), prepend=draw(2)), call(draw(2, 3), append=draw(2, 1)), call(draw(1)), call(draw(0)),
+        call(draw(2, 3, 4), 1, 1), call(draw(2, 0)),
+    ]
+)  # fmt: skip
+def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """The n-th difference of neighbours along a dimension.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([1, 4, 9]).diff()
+    tensor([3, 5])
+    """
+    if not input.ndim:
+        raise refusal(RuntimeError, "diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise refusal(RuntimeError, f"order must be non-negative but got {n}")
+    axis = axis_of(dim, input.ndim)
+    pieces = [piece for piece in (prepend, input, append) if piece is not None]
+    whole = input if len(pieces) == 1 else cat(pieces, axis)
+    for _ in range(min(n, whole.shape[axis])):
+        after, first = slice_row(whole, part(axis, 1, None)), slice_row(whole, part(axis, None, -1))
+        whole = after ^ first if whole.array.dtype.kind == "b" else after - first
+    return whole
+
+
+def _strips(y: Any, x: Any, dim: int) -> Any:
+    """Twice the area of each strip between neighbours: both heights times the width (1 without x)."""
+    axis = axis_of(dim, y.ndim)
+    heights = slice_row(y, part(axis, 1, None)) + slice_row(y, part(axis, None, -1))
+    if x is None:
+        return heights
+    width = diff(x, dim=dim if x.ndim == y.ndim else -1)
+    if x.ndim == 1:
+        width = width.reshape((-1,) + (1,) * (y.ndim - 1 - axis))
+    return heights * width
+
+
+@operation(
+    samples=lambda draw: [
+        call(draw(5)), call(draw(5), draw(5)), call(draw(2, 3)), call(draw(2, 3), dim=0), call(draw(2, 3), dx=0.5),
+        call(draw(2, 3), draw(3)), call(draw(2, 3), draw(2), dim=0), call(draw(2, 3), draw(2, 3)), call(draw(1)),
+    ],
+    methods=(), aliases=("trapz",),
+)  # fmt: skip
+def trapezoid(y: Any, x: Any = None, *, dx: float = 1, dim: int = -1) -> Any:
+    """The area under the points y along a dimension, by the trapezoidal rule.
+
+    >>> import pellucid as torch
+    >>> torch.trapezoid(torch.tensor([1.0, 2.0, 3.0]))
+    tensor(4.)
+    """
+    total = _strips(y, x, dim).sum(dim)
+    return total * (dx / 2) if x is None else total / 2
+
+
+@operation(
+    samples=lambda draw: [
+        call(draw(5)), call(draw(5), draw(5)), call(draw(2, 3)), call(draw(2, 3), dim=0), call(draw(2, 3), dx=0.5),
+        call(draw(2, 3), draw(3)), call(draw(2, 3), draw(2), dim=0), call(draw(2, 3), draw(2, 3)),
+    ],
+    methods=(),
+)  # fmt: skip
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float = 1, dim: int = -1) -> Any:
+    """The running area under the points y along a dimension.
+
+    >>> import pellucid as torch
+    >>> torch.cumulative_trapezoid(torch.tensor([1.0, 2.0, 3.0]))
+    tensor([1.5000, 4.0000])
+    """
+    strips = _strips(y, x, dim)
+    return cumsum(strips * (dx / 2), dim) if x is None else cumsum(strips, dim) / 2

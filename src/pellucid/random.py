@@ -1,0 +1,26 @@
+"""torch.random: the state of the default generator.
+
+>>> import pellucid as torch
+>>> torch.random.manual_seed(3).initial_seed()
+3
+"""
+
+from pellucid.ops.random import (
+    default_generator,
+    fork_rng,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
+
+__all__ = [
+    "default_generator",
+    "fork_rng",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "seed",
+    "set_rng_state",
+]

@@ -1,0 +1,1 @@
+"""Functions of functions: tree (nested containers), levels, forward (Dual, jvp), batch (Batched, vmap), functional."""

@@ -1,0 +1,243 @@
+"""Custom functions inside jvp and vmap: their own static rules, or rules derived from what they have.
+
+Inside vmap a function without a `vmap` of its own runs its forward on the Batched arrays, operation by operation.
+Inside jvp a function without a `jvp` of its own gets it from its backward: v -> Jᵀv is linear, and the derivative of
+⟨Jᵀv, t⟩ with respect to v is J·t.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pellucid.core import backward, careful, function, modes
+from pellucid.core.careful import current_node
+from pellucid.core.function import Function, FunctionCtx
+from pellucid.core.primitive import BOUND, Primitive
+from pellucid.core.provenance import here
+from pellucid.core.tensor import Tensor, pick, wrap
+from pellucid.errors import explain
+from pellucid.transforms.batch import Batched, out_of_batch
+from pellucid.transforms.forward import Dual
+from pellucid.transforms.levels import belongs
+
+
+class VmapInfo(NamedTuple):
+    """What a static `vmap` learns about the batch."""
+
+    batch_size: int
+    randomness: str
+
+
+def run_inside(cls: type[Function], args: tuple[Any, ...], kind: Any) -> tuple[FunctionCtx | None, Any] | None:
+    """Run a custom function on arrays of a kind; None: the kind has no say, forward runs as it is."""
+    if isinstance(kind, Dual):
+        return push_forward(cls, args, kind.level)
+    if isinstance(kind, Batched) and function.overrides(cls, "vmap"):
+        return None, run_batched(cls, args, kind)
+    return None
+
+
+# --- jvp
+
+
+def push_forward(cls: type[Function], args: tuple[Any, ...], level: int) -> tuple[FunctionCtx, Any]:
+    """The outputs with the tangents that the function itself defines."""
+    primals = tuple(_part(value, level, "primal") for value in args)
+    inner, values = function.run_forward(cls, primals)
+    if inner is None:
+        inner = function.context_of(cls, primals, values)
+    if inner._call.dirty:
+        raise NotImplementedError(
+            explain(
+                f"{cls.__name__} changes its input in place, which forward mode cannot follow",
+                str(here()),
+                try_="write a forward that returns a new tensor",
+            )
+        )
+    tangents = [_part(value, level, "tangent") for value in args]
+    outputs = values if isinstance(values, tuple) else (values,)
+    slopes = _slopes(cls, inner, args, tangents, outputs)
+    duals = tuple(
+        wrap(Dual(y.array, None if t is None else t.array, level)) if _moves(y, inner) else y
+        for y, t in zip(outputs, slopes, strict=True)
+    )
+    ctx = _context_of_duals(cls, args, duals) if modes.is_grad_enabled() else inner
+    return ctx, duals if isinstance(values, tuple) else duals[0]
+
+
+def _part(value: Any, level: int, name: str) -> Any:
+    """The primal or the tangent of an argument; other arguments as they are (tangent: None)."""
+    if isinstance(value, Tensor) and belongs(value.array, level):
+        part = getattr(value.array, name)
+        return None if part is None else wrap(part)
+    return wrap(value.array) if name == "primal" and isinstance(value, Tensor) else value if name == "primal" else None
+
+
+def _moves(output: Any, ctx: FunctionCtx) -> bool:
+    fixed = any(output is tensor for tensor in ctx._call.fixed)
+    return isinstance(output, Tensor) and np.dtype(output.array.dtype).kind not in "biu" and not fixed
+
+
+def _context_of_duals(cls: type[Function], args: tuple[Any, ...], duals: tuple[Any, ...]) -> FunctionCtx:
+    """For backward through forward mode: the context of a run on the duals, so that what it saved moves too."""
+    ctx, returned = function.run_plainly(cls, args)
+    outputs = returned if isinstance(returned, tuple) else (returned,)
+    call = ctx._call
+
+    def replaced(tensors: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(next((d for d, y in zip(duals, outputs, strict=True) if y is t), t) for t in tensors)
+
+    call.to_save, call.fixed = replaced(call.to_save), replaced(call.fixed)
+    return ctx
+
+
+def _slopes(
+    cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...], tangents: list[Any], outputs: tuple[Any, ...]
+) -> Sequence[Any]:
+    """The tangents of the outputs: by the static jvp, or derived from backward."""
+    call = ctx._call
+    if not function.overrides(cls, "jvp"):
+        with function.alive(call, call.to_save), modes.switched(grad=True):
+            return _derived(cls, ctx, tangents, outputs)
+    shown = [
+        _zeros_for(value) if t is None and call.materialize else t for value, t in zip(args, tangents, strict=True)
+    ]
+    with function.alive(call, call.to_save_forward or call.to_save), modes.switched(grad=False):
+        slopes = cls.jvp(ctx, *shown)
+    return slopes if isinstance(slopes, tuple) else (slopes,)
+
+
+def _derived(cls: type[Function], ctx: FunctionCtx, tangents: list[Any], outputs: tuple[Any, ...]) -> list[Any]:
+    """J·t as the derivative of ⟨Jᵀv, t⟩ with respect to v."""
+    directions = [_leaf(_zeros_for(y)) if _moves(y, ctx) else None for y in outputs]
+    needs = ctx.needs_input_grad
+    ctx.needs_input_grad = tuple(t is not None for t in tangents)
+    try:
+        returned = function.backward_of(cls)(ctx, *directions)
+    finally:
+        ctx.needs_input_grad = needs
+    pulled = returned if isinstance(returned, tuple) else (returned,)
+    pairs = [(d, t) for d, t in zip(pulled, tangents, strict=False) if d is not None and t is not None]
+    if pairs and all(current_node(d) is None for d, _ in pairs):
+        raise NotImplementedError(
+            explain(
+                "You must implement the jvp function for custom autograd.Function to use it with forward mode AD.",
+                str(here()),
+                f"the backward of {cls.__name__} is not made of tensor operations, so no jvp can be derived from it",
+                "add a static jvp(ctx, *tangents), or use reverse mode",
+            )
+        )
+    moving = [(d, t) for d, t in pairs if current_node(d) is not None]
+    wanted = [v for v in directions if v is not None]
+    if not moving:
+        return [None] * len(outputs)
+    found = iter(backward.gradients([d for d, _ in moving], [t for _, t in moving], wanted, False, False))
+    return [None if v is None else next(found) for v in directions]
+
+
+def _zeros_for(value: Any) -> Tensor | None:
+    """Zeros like a tensor; None for anything else."""
+    if not isinstance(value, Tensor):
+        return None
+    return wrap(np.zeros(value.array.shape, careful.plain(value.array.dtype)))
+
+
+# --- vmap
+
+
+def run_batched(cls: type[Function], args: tuple[Any, ...], kind: Batched) -> Any:
+    """The outputs by the function's own vmap, recorded as one node that runs it again for backward."""
+    tensors = tuple(value for value in args if isinstance(value, Tensor))
+    lower = tuple(_unstacked(value, kind.level) for value in args)
+    with modes.switched(grad=False):
+        returned, axes = _called(cls, args, lower, kind)
+    several = isinstance(returned, tuple)
+    outputs = returned if several else (returned,)
+    arrays = [_stacked(y, axis, kind.level) for y, axis in zip(outputs, axes, strict=True)]
+    node = None
+    if modes.is_grad_enabled() and any(current_node(t) is not None for t in tensors):
+        shape = None if several else tuple(arrays[0].shape)
+        saved = (tuple(t.array for t in tensors), cls, args, kind)
+        node = careful.new_node(ROW, tuple(map(current_node, tensors)), (saved,), shape, here())
+    results = tuple(
+        wrap(a, None if node is None else node if not several else pick(node, i, len(arrays), tuple(a.shape)))
+        for i, a in enumerate(arrays)
+    )
+    return results if several else results[0]
+
+
+def _unstacked(value: Any, level: int) -> Any:
+    if not isinstance(value, Tensor):
+        return value
+    return wrap(value.array.value if belongs(value.array, level) else value.array)
+
+
+def _stacked(output: Tensor, axis: int | None, level: int) -> Any:
+    if axis is None:
+        return output.array
+    order = (axis, *(i for i in range(len(output.array.shape)) if i != axis))
+    return Batched(output.array if axis == 0 else BOUND["permute"](output.array, order), level)
+
+
+def _called(
+    cls: type[Function], args: tuple[Any, ...], lower: tuple[Any, ...], kind: Batched
+) -> tuple[Any, tuple[int | None, ...]]:
+    """Call the static vmap: (outputs, one batch axis per output)."""
+    in_dims = tuple(0 if isinstance(v, Tensor) and belongs(v.array, kind.level) else None for v in args)
+    answer = cls.vmap(VmapInfo(kind.batch_size, "error"), in_dims, *lower)
+    if not (isinstance(answer, tuple) and len(answer) == 2):
+        raise RuntimeError(
+            explain(
+                f"Expected the vmap staticmethod of {cls.__name__} to have two returns, an output and out_dims",
+                str(here()),
+                try_="return outputs, out_dims",
+            )
+        )
+    returned, out_dims = answer
+    count = len(returned) if isinstance(returned, tuple) else 1
+    return returned, tuple(out_dims) if isinstance(out_dims, tuple) else (out_dims,) * count
+
+
+def _pull_back(g: Any, inputs: tuple[Any, ...], cls: type[Function], args: tuple[Any, ...], kind: Batched) -> list[Any]:
+    """Run the static vmap again, recorded, and walk back through it."""
+    parts = list(g) if isinstance(g, list) else [g]
+    if any(isinstance(part, Tensor) for part in parts):
+        raise NotImplementedError(
+            explain(
+                f"a second derivative through the vmap staticmethod of {cls.__name__} is not offered",
+                str(here()),
+                try_="leave the staticmethod out: forward then runs batched by itself, to any order",
+            )
+        )
+    given = iter(inputs)
+    lower = [_leaf(_unstacked(wrap(next(given)), kind.level)) if isinstance(v, Tensor) else v for v in args]
+    with modes.switched(grad=True):
+        returned, axes = _called(cls, args, tuple(lower), kind)
+    outputs = returned if isinstance(returned, tuple) else (returned,)
+    rows = zip(outputs, axes, parts, strict=True)
+    roots = [(y, _seed(part, axis, kind)) for y, axis, part in rows if part is not None]
+    adjoint = any(belongs(part, kind.level) and part.adjoint for part in parts)
+    leaves = [value for value in lower if isinstance(value, Tensor)]
+    found = backward.gradients([y for y, _ in roots], [wrap(s) for _, s in roots], leaves, False, False)
+    tensors = [value for value in args if isinstance(value, Tensor)]
+    return [
+        None if d is None else Batched(d.array, kind.level, adjoint) if belongs(value.array, kind.level) else d.array
+        for d, value in zip(found, tensors, strict=True)
+    ]
+
+
+def _leaf(tensor: Any) -> Tensor:
+    """A tensor that requires grad, if its dtype can."""
+    integer = np.dtype(tensor.array.dtype).kind in "biu"
+    return tensor if integer else tensor.requires_grad_()  # type: ignore[attr-defined, no-any-return]
+
+
+def _seed(part: Any, axis: int | None, kind: Batched) -> Any:
+    """A gradient with its batch axis where the output has it."""
+    return part if axis is None else out_of_batch(part, axis, kind.batch_size, kind.level)
+
+
+ROW = Primitive(
+    "custom_vmap", function.no_forward, (), None, pullback=_pull_back, keeps=True, grad_name="CustomVmapBackward"
+)

@@ -1,0 +1,1 @@
+"""Helpers beside the engine, under PyTorch's names: `utils.checkpoint`, `utils.data`."""

@@ -1,0 +1,172 @@
+"""Stale saved values are caught, whichever way they were overwritten; unsaved ones may be (mission A7, A8, A10)."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import pellucid as torch
+from pellucid.core import aliasing
+from pellucid.errors import InplaceError
+
+
+def leaf():
+    return torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+
+
+def test_overwriting_a_saved_result_names_both_lines():
+    x = leaf()
+    y = x.exp()  # saved here
+    y.add_(1)  # overwritten here
+    with pytest.raises(InplaceError) as caught:
+        y.sum().backward()
+    text = str(caught.value)
+    assert "backward of exp needs its result, but that was overwritten by add_" in text
+    assert "y = x.exp()  # saved here" in text and "y.add_(1)  # overwritten here" in text
+    assert x.grad is None
+
+
+def test_overwriting_an_unsaved_value_works():
+    x = leaf()
+    y = x * 2
+    y.add_(1)
+    y.sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+
+
+def test_only_what_the_needed_rule_keeps_counts():
+    x, factor = leaf(), torch.tensor([2.0, 2.0, 2.0])
+    h = x * 1.0
+    y = h * factor  # keeps factor only: h needs no saving
+    h.mul_(5)
+    y.sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+
+
+def test_write_through_data_is_caught():
+    x = leaf()
+    y = x.exp()
+    y.data[0] = 7.0
+    with pytest.raises(InplaceError):
+        y.sum().backward()
+
+
+def test_write_through_detach_is_caught():
+    x = leaf()
+    y = x.exp()
+    y.detach().zero_()
+    with pytest.raises(InplaceError, match="zero_"):
+        y.sum().backward()
+
+
+def test_write_through_a_numpy_alias_taken_after_saving_is_caught():
+    x = leaf()
+    y = x.exp()
+    alias = y.detach().numpy()
+    alias[0] = 7.0
+    with pytest.raises(InplaceError, match="NumPy"):
+        y.sum().backward()
+
+
+def test_write_through_a_numpy_alias_taken_before_saving_is_caught():
+    array = np.ones(3, np.float32)
+    t = torch.from_numpy(array)
+    w = leaf()
+    y = (t * w).sum()
+    array[1] = 5.0
+    with pytest.raises(InplaceError, match="NumPy"):
+        y.backward()
+
+
+def test_filling_a_shared_buffer_between_steps_is_fine():
+    buffer = np.zeros(3, np.float32)
+    t = torch.from_numpy(buffer)
+    w = leaf()
+    for step in range(3):
+        buffer[:] = step
+        w.grad = None
+        (t * w).sum().backward()
+        assert w.grad.tolist() == [step] * 3
+
+
+def test_reading_through_numpy_costs_no_error():
+    x = leaf()
+    y = x.exp()
+    assert y.detach().numpy().sum() > 0
+    y.sum().backward()
+    assert x.grad is not None
+
+
+def test_parameter_update_between_forward_and_backward_is_caught():
+    w = leaf()
+    y = (w * w).sum()
+    with torch.no_grad():
+        w.add_(1)
+    with pytest.raises(InplaceError, match="add_"):
+        y.backward()
+
+
+def test_ordinary_training_steps_are_not_disturbed():
+    w = leaf()
+    for _ in range(3):
+        loss = (w * w).sum()
+        loss.backward()
+        with torch.no_grad():
+            w -= 0.1 * w.grad
+        w.grad = None
+    assert torch.allclose(w, leaf() * 0.8**3)
+
+
+def test_version_counter_is_shared_by_views_and_counts_writes():
+    x = torch.zeros(4)
+    view = x[1:]
+    assert x._version == 0
+    view.add_(1)
+    x.mul_(2)
+    assert x._version == view._version == x.detach()._version == 2
+
+
+def test_the_ledger_forgets_dead_memory():
+    gc.collect()
+    before = len(aliasing.WRITES), len(aliasing.EXPOSED)
+    x = torch.zeros(4)
+    x.add_(1)
+    x.numpy()
+    assert len(aliasing.WRITES) == before[0] + 1
+    del x
+    assert (len(aliasing.WRITES), len(aliasing.EXPOSED)) == before
+
+
+def test_gradients_of_two_leaves_never_share_memory():
+    x, w = leaf(), leaf()
+    (x + w).sum().backward()
+    x.grad.mul_(10)
+    assert w.grad.tolist() == [1, 1, 1]
+    seed = torch.ones(3)
+    y = leaf()
+    (y + 0).backward(seed)
+    y.grad.mul_(10)
+    assert seed.tolist() == [1, 1, 1]
+
+
+def test_a_fresh_gradient_is_not_copied():
+    from pellucid.core import backward
+
+    made = []
+    original = backward.np.array
+    x = torch.ones(1000, requires_grad=True)
+    loss = (x * x * 3.0).sum()
+    backward.np.array = lambda *a, **k: made.append(a) or original(*a, **k)
+    try:
+        loss.backward()
+    finally:
+        backward.np.array = original
+    assert not made
+
+
+def test_accumulation_keeps_the_gradient_object():
+    x = leaf()
+    (x * 2).sum().backward()
+    grad = x.grad
+    (x * 3).sum().backward()
+    assert x.grad is grad and grad.tolist() == [5, 5, 5]

@@ -1,0 +1,182 @@
+"""Errors teach: the operation, the shapes and dtypes, the user's line, the way out; and nothing is changed by them."""
+
+import pytest
+
+import pellucid as torch
+from pellucid.core.provenance import here
+
+
+def message(run, kind=RuntimeError):
+    with pytest.raises(kind) as caught:
+        run()
+    return str(caught.value)
+
+
+def test_broadcast_error_names_operation_shapes_axis_and_line():
+    a, b = torch.ones(2, 3), torch.ones(2, 4)
+    text = message(lambda: a + b)  # this line
+    assert "add: cannot take (2, 3) torch.float32 and (2, 4) torch.float32" in text
+    assert "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1".lower() in text.lower()
+    assert "# this line" in text and "test_errors.py" in text and "try:" in text
+
+
+def test_matmul_error_suggests_the_transpose_that_fits():
+    a, b = torch.ones(2, 3), torch.ones(4, 3)
+    text = message(lambda: a @ b)
+    assert "mat1 and mat2 shapes cannot be multiplied (2x3 and 4x3)" in text
+    assert "b.mT" in text
+
+
+def test_matmul_dtype_error():
+    assert "same dtype" in message(lambda: torch.ones(2, 2) @ torch.ones(2, 2, dtype=torch.float64))
+
+
+def test_non_scalar_backward():
+    x = torch.ones(3, requires_grad=True)
+    text = message(lambda: (x * 2).backward())
+    assert "grad can be implicitly created only for scalar outputs" in text and "(3,)" in text and ".sum()" in text
+
+
+def test_second_backward_names_the_first_backward_and_the_operation():
+    x = torch.ones(3, requires_grad=True)
+    loss = (x * x).sum()  # recorded here
+    loss.backward()  # first here
+    text = message(loss.backward)
+    assert "Trying to backward through the graph a second time" in text
+    assert "# first here" in text and "# recorded here" in text
+
+
+def test_a_graph_without_saved_values_may_be_walked_twice():
+    x = torch.ones(3, requires_grad=True)
+    loss = (x + 1).sum()
+    loss.backward()
+    loss.backward()
+    assert x.grad.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("cut", "name"),
+    [
+        (lambda x: x.detach() * 2, "detach"),
+        (lambda x: x.data * 2, "data"),
+        (lambda x: x.argmax() * 1.0, "argmax"),
+        (lambda x: (x > 0).float(), "gt"),
+        (lambda x: x.long().float(), "cast"),
+    ],
+)
+def test_no_graph_names_the_cut(cut, name):
+    x = torch.ones(3, requires_grad=True)
+    y = cut(x)
+    text = message(lambda: y.sum().backward())
+    assert "does not require grad and does not have a grad_fn" in text
+    assert f"cut by {name}" in text and "test_errors.py" in text
+
+
+def test_no_graph_names_the_no_grad_block():
+    x = torch.ones(3, requires_grad=True)
+    with torch.no_grad():  # the block
+        y = x * 2
+    assert "# the block" in message(lambda: y.sum().backward())
+
+
+def test_no_graph_without_any_parameter():
+    assert "no tensor that requires grad took part" in message(lambda: torch.ones(3).sum().backward())
+
+
+def test_leaf_in_place():
+    x = torch.ones(3, requires_grad=True)
+    text = message(lambda: x.add_(1))
+    assert "a leaf Variable that requires grad is being used in an in-place operation" in text and "no_grad" in text
+    assert x.tolist() == [1, 1, 1]
+
+
+def test_in_place_on_a_view_of_a_leaf():
+    x = torch.ones(3, requires_grad=True)
+    assert "a view of a leaf Variable" in message(lambda: x[0].add_(1))
+
+
+def test_failed_in_place_operations_leave_the_tensor_as_it_was():
+    x = torch.zeros(2)
+    assert "doesn't match the broadcast shape" in message(lambda: x.add_(torch.ones(3, 2)))
+    assert "can't be cast" in message(lambda: torch.ones(2, dtype=torch.int64).add_(1.5))
+    message(lambda: x.mul_(torch.ones(3)))
+    message(lambda: x.__setitem__(slice(None), torch.ones(3)))
+    assert x.tolist() == [0, 0] and x._version == 0
+
+
+def test_expanded_tensors_refuse_in_place():
+    assert "single memory location" in message(lambda: torch.zeros(1).expand(3).add_(1))
+
+
+def test_integers_do_not_require_grad():
+    assert "floating point and complex" in message(lambda: torch.ones(2, dtype=torch.int64).requires_grad_())
+
+
+def test_requires_grad_of_a_computed_tensor_cannot_be_switched_off():
+    y = torch.ones(2, requires_grad=True) * 2  # computed here
+    text = message(lambda: y.requires_grad_(False))
+    assert "leaf variables" in text and "# computed here" in text
+
+
+def test_numpy_of_a_tensor_that_requires_grad():
+    x = torch.ones(2, requires_grad=True)
+    assert "detach().numpy()" in message(x.numpy)
+
+
+def test_bool_of_several_elements():
+    assert "ambiguous" in message(lambda: bool(torch.ones(2)))
+
+
+def test_index_errors():
+    x = torch.ones(2, 3)
+    assert "out of bounds" in message(lambda: x[5], IndexError) or "out of range" in message(lambda: x[5], IndexError)
+    assert "dimension" in message(lambda: x.sum(5), IndexError).lower()
+    assert "too many indices" in message(lambda: x[0, 0, 0], IndexError)
+
+
+def test_device_errors_say_what_to_change():
+    assert "cpu" in message(lambda: torch.ones(2, device="cuda")).lower()
+    assert torch.ones(2).to("cpu").device == torch.device("cpu")
+
+
+def test_grad_must_fit():
+    x = torch.ones(2, requires_grad=True)
+
+    def assign(value):
+        x.grad = value
+
+    assert "different size" in message(lambda: assign(torch.ones(3)))
+    assert "different type" in message(lambda: assign(torch.ones(2, dtype=torch.float64)))
+    assert "must be a Tensor" in message(lambda: assign(1.0), TypeError)
+
+
+def test_non_leaf_grad_warns_with_the_line():
+    y = torch.ones(2, requires_grad=True) * 2
+    with pytest.warns(UserWarning, match="not a leaf Tensor"):
+        assert y.grad is None
+
+
+def test_wrong_shape_of_a_given_gradient():
+    y = torch.ones(2, requires_grad=True) * 2
+    assert "Mismatch in shape" in message(lambda: y.backward(torch.ones(3)))
+    assert "gradients can be either Tensors or None" in message(lambda: y.backward(1.0), TypeError)
+
+
+def test_provenance_is_the_users_line_also_through_our_own_functions():
+    x = torch.ones(2, 2, requires_grad=True)
+    y = x.var()  # a composite or fused operation of ours
+    assert y.grad_fn.place.filename == __file__
+    assert "a composite or fused" in y.grad_fn.place.source
+    assert here().filename == __file__
+
+
+def test_deepcopy_and_pickle_of_computed_tensors_are_refused():
+    import copy
+    import pickle
+
+    y = torch.ones(2, requires_grad=True) * 2
+    assert "graph leaves" in message(lambda: copy.deepcopy(y))
+    assert "leaf" in message(lambda: pickle.dumps(y))
+    x = torch.ones(2, requires_grad=True)
+    for twin in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert twin.requires_grad and twin.tolist() == [1, 1] and twin.array is not x.array

@@ -1,0 +1,686 @@
+"""Custom functions: PyTorch's contract, the worked examples, higher order, and errors that name the class."""
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import pellucid as pl
+from pellucid import func
+from pellucid.autograd import Function, grad
+from pellucid.autograd.function import once_differentiable
+from pellucid.errors import InplaceError
+
+
+def leaf(*values: float, dtype=pl.float64) -> pl.Tensor:
+    return pl.tensor(list(values), dtype=dtype, requires_grad=True)
+
+
+class Square(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.note = "kept"
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 2 * x * g
+
+
+class Scale(Function):
+    @staticmethod
+    def forward(x, factor=2.0):
+        return x * factor
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.factor = inputs[1]
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.factor, None
+
+
+class SinCos(Function):
+    """Two outputs, both saved for backward."""
+
+    @staticmethod
+    def forward(ctx, x):
+        s, c = x.sin(), x.cos()
+        ctx.save_for_backward(s, c)
+        return s, c
+
+    @staticmethod
+    def backward(ctx, gs, gc):
+        s, c = ctx.saved_tensors
+        return gs * c - gc * s
+
+
+# --- the worked examples (mission C2 to C5)
+
+
+def test_clamped_sigmoid():
+    class ClampedSigmoid(Function):
+        @staticmethod
+        def forward(ctx, x, smallest):
+            y = x.sigmoid()
+            ctx.save_for_backward(y)
+            ctx.smallest = smallest
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            (y,) = ctx.saved_tensors
+            return g * (y * (1 - y)).clamp(min=ctx.smallest), None
+
+    x = leaf(-5, -2, 0, 2, 5)
+    ClampedSigmoid.apply(x, 0.01).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [0.01, 0.105, 0.25, 0.105, 0.01], atol=5e-4)
+    x.grad = None
+    x.sigmoid().sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [0.0066, 0.105, 0.25, 0.105, 0.0066], atol=5e-4)
+
+
+def test_straight_through_round():
+    class RoundThrough(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.round()
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    x = leaf(0.3, 0.7, 1.2, 1.8)
+    y = RoundThrough.apply(x)
+    assert y.tolist() == [0, 1, 1, 2]
+    y.sum().backward()
+    assert x.grad.tolist() == [1, 1, 1, 1]
+
+
+def test_stable_logsumexp():
+    class LogSumExp(Function):
+        @staticmethod
+        def forward(ctx, x):
+            top = x.max()
+            e = (x - top).exp()
+            total = e.sum()
+            ctx.save_for_backward(e / total)
+            return top + total.log()
+
+        @staticmethod
+        def backward(ctx, g):
+            (share,) = ctx.saved_tensors
+            return g * share
+
+    x = leaf(1000, 1001, 1002)
+    y = LogSumExp.apply(x)
+    assert y.item() == pytest.approx(1002.4076, abs=1e-4)
+    y.backward()
+    np.testing.assert_allclose(x.grad.numpy(), [0.0900, 0.2447, 0.6652], atol=1e-4)
+    x.grad = None
+    with np.errstate(all="ignore"):
+        naive = x.exp().sum().log()
+        naive.backward()
+    assert naive.item() == np.inf
+    assert np.isnan(x.grad.numpy()).all()
+
+
+def test_backward_that_recomputes_keeps_less():
+    class Recomputing(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return (x.sin() * x).exp()
+
+        @staticmethod
+        def backward(ctx, g):
+            x = ctx.saved_tensors[0].detach().requires_grad_()
+            with pl.enable_grad():
+                y = (x.sin() * x).exp()
+            return grad(y, x, g)[0]
+
+    x = leaf(0.1, 0.5)
+    (ours,) = grad(Recomputing.apply(x).sum(), x)
+    (plain,) = grad((x.sin() * x).exp().sum(), x)
+    assert ours.tolist() == plain.tolist()
+
+
+def test_third_party_kernel():
+    class Kernel(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return pl.from_numpy(np.sinh(x.detach().numpy()))
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, g):
+            return g * pl.from_numpy(np.cosh(ctx.saved_tensors[0].detach().numpy()))
+
+    x = leaf(0.5, -1.0)
+    Kernel.apply(x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.cosh([0.5, -1.0]))
+
+
+# --- the contract
+
+
+def test_node_and_context():
+    x = leaf(3.0)
+    y = Square.apply(x)
+    assert y.grad_fn.name() == type(y.grad_fn).__name__ == "SquareBackward"
+    assert y.grad_fn.note == "kept"
+    assert y.grad_fn.needs_input_grad == (True,)
+    assert y.grad_fn.saved_tensors[0].tolist() == [3.0]
+    assert y.grad_fn.next_functions[0][0].name() == "AccumulateGrad"
+    assert isinstance(y.grad_fn, pl.autograd.graph.Node)
+    y.sum().backward()
+    assert y.grad_fn.note == "kept"
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        y.grad_fn.saved_tensors
+
+
+def test_new_style_with_defaults_and_keywords():
+    x = leaf(1.0, 2.0)
+    assert grad(Scale.apply(x).sum(), x)[0].tolist() == [2, 2]
+    assert grad(Scale.apply(x, factor=5.0).sum(), x)[0].tolist() == [5, 5]
+
+
+def test_modes_inside_forward_and_backward():
+    seen = {}
+
+    class Looking(Function):
+        @staticmethod
+        def forward(ctx, x):
+            seen["forward"] = pl.is_grad_enabled(), ctx.needs_input_grad
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            seen["backward"] = pl.is_grad_enabled()
+            return g * 2
+
+    x = leaf(1.0)
+    Looking.apply(x).backward()
+    assert seen == {"forward": (False, (True,)), "backward": False}
+    grad(Looking.apply(x), x, create_graph=True)
+    assert seen["backward"] is True
+    with pl.no_grad():
+        assert Looking.apply(x).grad_fn is None
+
+
+def test_several_outputs_and_those_without_gradient():
+    received = []
+
+    class Several(Function):
+        @staticmethod
+        def forward(ctx, x):
+            fixed = x * 3
+            ctx.mark_non_differentiable(fixed)
+            return x * 2, pl.tensor(7), fixed, "text", None
+
+        @staticmethod
+        def backward(ctx, *grads):
+            received.extend(grads)
+            return grads[0] * 2
+
+    x = leaf(1.0, 2.0)
+    y, number, fixed, text, nothing = Several.apply(x)
+    assert (y.requires_grad, number.requires_grad, fixed.requires_grad, text, nothing) == (
+        True,
+        False,
+        False,
+        "text",
+        None,
+    )
+    assert y.grad_fn.name() == "SeveralBackward"
+    y.sum().backward()
+    assert received[0].tolist() == [1, 1]
+    assert received[1].item() == 0
+    assert received[2].tolist() == [0, 0]
+    assert received[3:] == [None, None]
+
+
+def test_gradients_that_did_not_arrive():
+    received = []
+
+    class Pair(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.set_materialize_grads(False)
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx, a, b):
+            received.append((a, b))
+            return None
+
+    x = leaf(1.0)
+    Pair.apply(x)[1].backward()
+    assert received[0][0] is None
+    assert received[0][1].tolist() == [1]
+    assert x.grad is None
+
+
+def test_input_returned_as_output_is_another_tensor():
+    class Identity(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3
+
+    x = leaf(1.0)
+    z = x * 1
+    y = Identity.apply(z)
+    assert y is not z
+    assert y.grad_fn.name() == "IdentityBackward"
+    assert grad(y.sum(), x, retain_graph=True)[0].tolist() == [3]
+    with pytest.raises(RuntimeError, match="custom function Identity"):
+        y.mul_(2)
+    z.mul_(2)
+    with pytest.raises(RuntimeError, match="base or another view of its base has been modified inplace"):
+        y.sum()
+
+
+def test_mark_dirty():
+    class Double_(Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(2)
+            ctx.mark_dirty(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    x = leaf(1.0, 2.0, 3.0)
+    z = x * 1
+    assert Double_.apply(z) is z
+    assert z.grad_fn.name() == "Double_Backward"
+    assert grad(z.sum(), x)[0].tolist() == [2, 2, 2]
+    base = x * 1
+    part = base[:2]
+    assert Double_.apply(part) is part
+    assert base.tolist() == [2, 4, 3]
+    assert grad(base.sum(), x)[0].tolist() == [2, 2, 1]
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        Double_.apply(leaf(1.0))
+
+
+def test_dirty_input_must_be_returned():
+    class Lost(Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(2)
+            ctx.mark_dirty(x)
+            return x * 1
+
+    with pytest.raises(RuntimeError, match="marked as dirty"):
+        Lost.apply(leaf(1.0) * 1)
+
+
+def test_function_without_saved_tensors_runs_backward_twice():
+    x = leaf(1.0)
+    y = Scale.apply(x)
+    y.backward()
+    y.backward()
+    assert x.grad.tolist() == [4]
+
+
+def test_no_backward_and_no_forward():
+    class Half(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 0.5
+
+    with pytest.raises(NotImplementedError, match="either the backward or vjp method"):
+        Half.apply(leaf(1.0)).backward()
+    with pytest.raises(NotImplementedError, match="implement the forward"):
+        type("Empty", (Function,), {}).apply(leaf(1.0))
+    with pytest.raises(RuntimeError, match="Legacy"):
+        Half()(leaf(1.0))
+
+
+def test_graph_is_freed_without_the_garbage_collector():
+    gc.disable()
+    try:
+        x = leaf(1.0)
+        y = SinCos.apply(x)[0]
+        node = weakref.ref(y.grad_fn)
+        del y
+        assert node() is None
+    finally:
+        gc.enable()
+
+
+def test_threads_share_a_graph():
+    x = leaf(0.1, 0.2, 0.3)
+    y = x
+    for _ in range(20):
+        y = SinCos.apply(Square.apply(y) + 1)[0]
+    loss = y.sum()
+    expected = grad(loss, x, retain_graph=True)[0].tolist()
+    results = []
+
+    def work():
+        for _ in range(10):
+            results.append(grad(loss, x, retain_graph=True)[0].tolist())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [expected] * 40
+
+
+# --- higher order
+
+
+def test_double_backward():
+    x = leaf(0.3, -1.2)
+    (first,) = grad(Square.apply(x).sin().sum(), x, create_graph=True)
+    (second,) = grad(first.sum(), x)
+    v = x.numpy(force=True)
+    np.testing.assert_allclose(second.numpy(), 2 * np.cos(v**2) - 4 * v**2 * np.sin(v**2), rtol=1e-12)
+
+
+def test_double_backward_through_saved_outputs():
+    x = leaf(0.3, -1.2)
+    s, c = SinCos.apply(x)
+    (first,) = grad((s * c).sum(), x, create_graph=True)
+    (second,) = grad(first.sum(), x, create_graph=True)
+    (third,) = grad(second.sum(), x)
+    v = x.numpy(force=True)
+    np.testing.assert_allclose(second.detach().numpy(), -2 * np.sin(2 * v), rtol=1e-12)
+    np.testing.assert_allclose(third.numpy(), -4 * np.cos(2 * v), rtol=1e-12)
+
+
+def test_once_differentiable_refuses_a_second_time():
+    class Once(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, g):
+            return g * 2 * ctx.saved_tensors[0]
+
+    x = leaf(3.0)
+    (first,) = grad(Once.apply(x), x, create_graph=True)
+    assert first.item() == 6
+    with pytest.raises(RuntimeError, match=r"differentiate twice.*once_differentiable: Once"):
+        grad(first, x)
+
+
+# --- a wrong backward
+
+
+def broken(returns):
+    class Broken(Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            return a * b
+
+        @staticmethod
+        def backward(ctx, g):
+            return returns(g)
+
+    return Broken
+
+
+@pytest.mark.parametrize(
+    ("returns", "message"),
+    [
+        (lambda g: g, r"BrokenBackward returned an incorrect number of gradients \(expected 2, got 1\)"),
+        (lambda g: (g, g, g), r"incorrect number of gradients \(expected 2, got 3\)"),
+        (lambda g: (g, 3.0), r"expected Variable or None \(got float\)"),
+        (lambda g: [g, g], r"incorrect number of gradients|got list"),
+    ],
+)
+def test_wrong_gradients(returns, message):
+    x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    with pytest.raises(RuntimeError, match=message) as caught:
+        broken(returns).apply(x, y).sum().backward()
+    assert "Broken.backward, defined at" in str(caught.value)
+    assert x.grad is None
+
+
+def test_surplus_none_is_allowed():
+    x, y = leaf(1.0), leaf(3.0)
+    broken(lambda g: (g, g, None)).apply(x, y).backward()
+    assert x.grad.tolist() == [1]
+
+
+def test_gradient_for_an_argument_that_is_no_tensor():
+    with pytest.raises(RuntimeError, match="different than None at position 2"):
+        broken(lambda g: (g, g)).apply(leaf(1.0), 2.0).backward()
+
+
+@pytest.mark.parametrize(
+    ("shape", "try_"),
+    [((3,), "grad.sum(dim=0)"), ((4, 1), "grad.sum(dim=1, keepdim=True)"), ((), "grad.sum(dim=(0, 1))")],
+)
+def test_missing_sum_over_a_broadcast_dimension_is_named(shape, try_):
+    x = pl.ones(4, 3, requires_grad=True)
+    b = pl.ones(*shape, requires_grad=True) if shape else pl.tensor(1.0, requires_grad=True)
+    with pytest.raises(RuntimeError) as caught:
+        broken(lambda g: (g, g)).apply(x, b).sum().backward()
+    text = str(caught.value)
+    assert f"at index 1 - got [4, 3] but expected shape compatible with {list(shape)}" in text
+    assert "broadcast this input" in text
+    assert try_ in text
+    assert __file__ in text
+    assert x.grad is None
+    assert b.grad is None
+
+
+def test_gradient_dtype_follows_the_input():
+    x = leaf(1.0, dtype=pl.float32)
+    broken(lambda g: (g.double(), None)).apply(x, pl.tensor([2.0])).sum().backward()
+    assert x.grad.dtype is pl.float32
+
+
+def test_exception_in_backward_passes_unchanged():
+    class Mine(Exception):
+        pass
+
+    def fail(g):
+        raise Mine("here")
+
+    x, y = leaf(1.0), leaf(2.0)
+    x.grad = pl.tensor([5.0], dtype=pl.float64)
+    with pytest.raises(Mine, match=r"^here$") as caught:
+        (broken(fail).apply(x, y) + x * y).sum().backward()
+    assert any(entry.name == "fail" for entry in caught.traceback)
+    assert x.grad.tolist() == [5]
+    assert y.grad is None
+    assert pl.is_grad_enabled()
+
+
+def test_saved_tensor_overwritten_in_place():
+    x = leaf(1.0, 2.0)
+    z = x * 1
+    y = Square.apply(z)
+    z.add_(1)
+    with pytest.raises(InplaceError) as caught:
+        y.sum().backward()
+    text = str(caught.value)
+    assert text.startswith("backward of Square needs a saved tensor, but that was overwritten by add_")
+    assert text.count(__file__) == 2
+    assert "modified by an inplace operation" in text
+
+
+def test_only_tensors_can_be_saved():
+    class Wrong(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x, 3)
+            return x
+
+    with pytest.raises(TypeError, match="save_for_backward can only save variables, but argument 1 is of type int"):
+        Wrong.apply(leaf(1.0))
+
+
+def test_saved_tensor_hooks_see_custom_functions():
+    packed = []
+
+    def pack(t):
+        packed.append(t.tolist())
+        return t * 1
+
+    x = leaf(3.0)
+    with pl.autograd.graph.saved_tensors_hooks(pack, lambda t: t * 10):
+        y = Square.apply(x)
+    y.backward()
+    assert packed == [[3.0]]
+    assert x.grad.tolist() == [60]
+
+
+# --- inside jvp and vmap
+
+
+class Cube(Function):
+    @staticmethod
+    def forward(x):
+        return x * x * x, 3 * x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0], output[1])
+        ctx.save_for_forward(inputs[0], output[1])
+
+    @staticmethod
+    def backward(ctx, g, g_slope):
+        x, slope = ctx.saved_tensors
+        return g * slope + 6 * g_slope * x
+
+    @staticmethod
+    def jvp(ctx, t):
+        x, slope = ctx.saved_tensors
+        return t * slope, 6 * x * t
+
+
+TRANSFORMS = {
+    "jvp": lambda f, x: func.jvp(f, (x,), (x * 2,))[1],
+    "jvp of jvp": lambda f, x: func.jvp(lambda y: func.jvp(f, (y,), (x,))[1], (x,), (x,))[1],
+    "vmap": lambda f, x: func.vmap(f)(x),
+    "vmap of grad": lambda f, x: func.vmap(func.grad(f))(x),
+    "grad of vmap": lambda f, x: func.grad(lambda y: func.vmap(f)(y).sum())(x),
+    "forward over reverse": lambda f, x: func.jvp(func.grad(lambda y: f(y).sum()), (x,), (x,))[1],
+    "reverse over forward": lambda f, x: func.grad(lambda y: func.jvp(f, (y,), (x,))[1].sum())(x),
+    "hessian": lambda f, x: func.hessian(lambda y: (f(y) * y).sum())(x),
+}
+
+
+@pytest.mark.parametrize("view", TRANSFORMS)
+@pytest.mark.parametrize("written", ["own jvp", "derived jvp"])
+def test_transforms(view, written):
+    function = Cube if written == "own jvp" else Square
+    exact = (lambda y: y * y * y) if written == "own jvp" else (lambda y: y * y)
+    x = pl.tensor([1.0, 2.0, -3.0], dtype=pl.float64)
+
+    def custom(y):
+        out = function.apply(y)
+        return out[0] if isinstance(out, tuple) else out
+
+    ours = TRANSFORMS[view](custom, x)
+    plain = TRANSFORMS[view](exact, x)
+    np.testing.assert_allclose(ours.numpy(), plain.numpy(), rtol=1e-12)
+
+
+def test_static_vmap():
+    calls = []
+
+    class Mul(Function):
+        @staticmethod
+        def forward(x, w):
+            return x * w
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx, g):
+            x, w = ctx.saved_tensors
+            return g * w, g * x
+
+        @staticmethod
+        def vmap(info, in_dims, x, w):
+            calls.append((info.batch_size, in_dims))
+            if in_dims[1] is None:
+                w = w.expand(x.shape)
+            return Mul.apply(x, w), 0
+
+    x, w = pl.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), pl.tensor([10.0, 20.0])
+    assert func.vmap(Mul.apply, in_dims=(0, None))(x, w).tolist() == (x * w).tolist()
+    assert calls == [(3, (0, None))]
+    per_sample = func.vmap(func.grad(lambda w, x: Mul.apply(x, w).sum()), in_dims=(None, 0))(w, x)
+    assert per_sample.tolist() == x.tolist()
+    total = func.grad(lambda w: func.vmap(Mul.apply, in_dims=(0, None))(x, w).sum())(w)
+    assert total.tolist() == [9, 12]
+
+
+def test_numpy_forward_cannot_be_batched():
+    class Kernel(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return pl.tensor(np.sinh(x.detach().numpy()))
+
+        @staticmethod
+        def backward(ctx, g):
+            return pl.tensor(g.detach().numpy())
+
+    with pytest.raises(RuntimeError, match="Batched"):
+        func.vmap(Kernel.apply)(pl.ones(2))
+    with pytest.raises(NotImplementedError, match="implement the jvp function"):
+        func.jvp(Kernel.apply, (pl.ones(2),), (pl.ones(2),))
+
+
+# --- against torch
+
+
+@pytest.mark.torch
+def test_same_as_torch(torch):
+    def run(t):
+        base = t.autograd.Function
+
+        class Gate(base):
+            @staticmethod
+            def forward(ctx, x, w, power):
+                y = (x @ w).tanh()
+                ctx.save_for_backward(x, w, y)
+                ctx.power = power
+                return y**power, x.sum(0)
+
+            @staticmethod
+            def backward(ctx, g, g_sum):
+                x, w, y = ctx.saved_tensors
+                d = g * ctx.power * y ** (ctx.power - 1) * (1 - y * y)
+                return d @ w.T + g_sum, x.T @ d, None
+
+        values = np.random.default_rng(0).normal(size=(2, 4, 4))
+        x = t.tensor(values[0], requires_grad=True)
+        w = t.tensor(values[1], requires_grad=True)
+        out, total = Gate.apply(x, w, 3)
+        first = t.autograd.grad((out * out).sum() + (total * total).sum(), (x, w), create_graph=True)
+        second = t.autograd.grad(sum((g * g).sum() for g in first), (x, w))
+        return [np.array(v.tolist()) for v in (out, total, *first, *second)], type(out.grad_fn).__name__
+
+    ours, name = run(pl)
+    theirs, torch_name = run(torch)
+    assert name == torch_name == "GateBackward"
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)

@@ -1,0 +1,203 @@
+"""Grad modes: as context, as decorator, of generators, per thread, restored after failures (mission 1.7)."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+import pellucid as torch
+from pellucid.core import modes
+
+
+def leaf():
+    return torch.tensor([1.0, 2.0], requires_grad=True)
+
+
+def test_no_grad_records_nothing():
+    x = leaf()
+    with torch.no_grad():
+        y = x * 2
+        assert not torch.is_grad_enabled()
+    assert y.grad_fn is None and not y.requires_grad
+    assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("decorator", [torch.no_grad(), torch.no_grad])
+def test_no_grad_as_decorator(decorator):
+    @decorator
+    def double(x):
+        """Doubles."""
+        return x * 2
+
+    assert not double(leaf()).requires_grad
+    assert double.__name__ == "double" and double.__doc__ == "Doubles."
+
+
+def test_recursion_through_a_decorated_function_restores_the_mode():
+    @torch.no_grad()
+    def down(n):
+        return n if n == 0 else down(n - 1)
+
+    down(5)
+    assert torch.is_grad_enabled()
+
+
+def test_generator_is_in_the_mode_only_while_it_runs():
+    @torch.no_grad()
+    def numbers():
+        for _ in range(3):
+            yield torch.is_grad_enabled()
+
+    seen = []
+    for inside in numbers():
+        seen.append((inside, torch.is_grad_enabled()))
+    assert seen == [(False, True)] * 3
+
+
+def test_generator_send_throw_and_return_pass_through():
+    @torch.no_grad()
+    def echo():
+        got = yield "ready"
+        try:
+            yield got
+        except ValueError:
+            yield "caught"
+        return "end"
+
+    generator = echo()
+    assert next(generator) == "ready"
+    assert generator.send(5) == 5
+    assert generator.throw(ValueError()) == "caught"
+    with pytest.raises(StopIteration) as end:
+        next(generator)
+    assert end.value.value == "end"
+
+
+def test_coroutines_are_decorated_too():
+    @torch.no_grad()
+    async def work():
+        await asyncio.sleep(0)
+        return torch.is_grad_enabled()
+
+    assert asyncio.run(work()) is False
+
+
+def test_enable_grad_inside_no_grad():
+    x = leaf()
+    with torch.no_grad(), torch.enable_grad():
+        assert (x * 2).requires_grad
+
+
+def test_set_grad_enabled_acts_at_once_and_as_context():
+    torch.set_grad_enabled(False)
+    try:
+        assert not torch.is_grad_enabled()
+    finally:
+        torch.set_grad_enabled(True)
+    with torch.set_grad_enabled(False):
+        assert not torch.is_grad_enabled()
+    assert torch.is_grad_enabled()
+
+
+def test_set_grad_enabled_as_decorator_does_not_leak():
+    @torch.set_grad_enabled(False)
+    def inside():
+        return torch.is_grad_enabled()
+
+    assert torch.is_grad_enabled()
+    assert inside() is False
+    assert torch.is_grad_enabled()
+
+
+def test_an_exception_restores_the_mode():
+    with pytest.raises(ZeroDivisionError), torch.no_grad():
+        raise ZeroDivisionError
+    assert torch.is_grad_enabled() and modes.MODE.get() is None
+
+
+def test_inference_tensors_cannot_enter_autograd():
+    x = leaf()
+    with torch.inference_mode():
+        y = torch.ones(2) * 2
+    assert y.is_inference()
+    with pytest.raises(RuntimeError, match="inference tensors cannot be saved for backward"):
+        x * y
+    with pytest.raises(RuntimeError, match="inference tensor"):
+        y.requires_grad_()
+    with pytest.raises(RuntimeError, match="inplace update to an inference tensor"):
+        y.add_(1)
+    assert (x * y.clone()).requires_grad
+
+
+def test_inference_mode_as_decorator_and_switched_off():
+    @torch.inference_mode
+    def run(x):
+        return x * 2
+
+    assert run(leaf()).is_inference()
+    with torch.inference_mode(False):
+        assert (leaf() * 2).requires_grad
+
+
+def test_modes_are_local_to_their_thread():
+    seen = {}
+
+    def look():
+        seen["enabled"] = torch.is_grad_enabled()
+
+    with torch.no_grad():
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+    assert seen == {"enabled": True}
+
+
+def test_inference_is_cheaper_than_recording():
+    x, w = torch.randn(16).requires_grad_(), torch.randn(16).requires_grad_()
+
+    def best(run):
+        times = []
+        for _ in range(7):
+            start = time.perf_counter()
+            for _ in range(1000):
+                run()
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    recorded = best(lambda: x * w)
+    with torch.no_grad():
+        plain = best(lambda: x * w)
+    assert plain < 0.9 * recorded
+
+
+def test_anomaly_names_forward_line_for_nan_and_inf():
+    x = torch.tensor([1.0, -1.0], requires_grad=True)
+    with torch.autograd.detect_anomaly():
+        with pytest.raises(RuntimeError, match=r"log returned NaN at index \(1,\)[\s\S]*test_modes.py"):
+            x.log()
+        with pytest.raises(RuntimeError, match="exp returned Inf"):
+            (x * 1000).exp()
+
+
+def test_anomaly_finds_inf_in_backward_with_the_forward_line():
+    x = torch.tensor([0.0], requires_grad=True)
+    with torch.autograd.detect_anomaly():
+        y = x.sqrt()  # the line to be named
+        with pytest.raises(RuntimeError, match=r"backward of sqrt \(SqrtBackward0\) returned Inf[\s\S]*line to be named"):
+            y.backward()
+
+
+def test_anomaly_lets_intended_infinities_pass():
+    scores = torch.tensor([[1.0, 2.0]], requires_grad=True)
+    mask = torch.tensor([[False, True]])
+    with torch.autograd.detect_anomaly():
+        out = torch.softmax(scores.masked_fill(mask, float("-inf")), dim=-1)
+        out[0, 0].backward()
+    assert torch.isfinite(scores.grad).all()
+
+
+def test_set_detect_anomaly_switches():
+    with torch.autograd.set_detect_anomaly(True):
+        assert modes.is_anomaly_enabled()
+    assert not modes.is_anomaly_enabled()

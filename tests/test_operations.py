@@ -1,0 +1,176 @@
+"""Every operation keeps every claim, on its own samples; every primitive is exercised by some operation.
+
+The claims are in pellucid.testing.claims and the samples beside each operation, so a new operation is tested the
+moment it is published.
+"""
+
+import gc
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+from pellucid.core.primitive import TABLE, elementwise
+from pellucid.core.record import bind
+from pellucid.ops.operation import OPERATIONS, Operation, call
+from pellucid.testing import claims
+
+DISTINCT = claims.distinct_operations()
+
+VIEW = "a view is a way to look at memory: its layout decides whether there is one, as in PyTorch"
+TRIGAMMA = "PyTorch's trigamma is right to 1e-9 only; finite differences and SciPy agree with ours"
+
+# What an operation does not claim, and why.
+EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("view", "layout_does_not_matter"): VIEW,
+    ("view_as", "layout_does_not_matter"): VIEW,
+    ("view_as_complex", "layout_does_not_matter"): VIEW,
+    ("as_strided", "layout_does_not_matter"): "it reads memory by strides, whatever lies there",
+    ("view_as_real", "gradient_equals_torch"): "PyTorch's backward refuses the empty sample",
+    ("view_as_real", "second_order_equals_torch"): "PyTorch's backward refuses the empty sample",
+    ("digamma", "gradient_equals_torch"): TRIGAMMA,
+    ("polygamma", "forward_equals_torch"): TRIGAMMA,
+    ("polygamma", "gradient_equals_torch"): TRIGAMMA,
+}
+
+# Operations whose shape, or whose check of an argument, depends on values: a capture refuses some of their samples.
+READS_VALUES = {
+    "argwhere", "bincount", "index_put", "masked_scatter", "masked_select", "nanquantile", "nonzero", "quantile",
+    "repeat_interleave", "unique", "unique_consecutive",
+}  # fmt: skip
+
+# Nodes that carry another name than PyTorch's, and why.
+NODE_NAMES: dict[str, str] = {}
+
+# Primitives that no operation's samples reach, and which test reaches them instead.
+REACHED_ELSEWHERE: dict[str, str] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hide_the_oracle_from_the_collector():
+    """capture looks through every living object; the half a million of PyTorch's would take it 50 ms each time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def quiet_oracle():
+    """PyTorch's own warnings (deprecations, resized outputs) are not ours to fix; our own stay errors."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"torch(\.|$)")
+        warnings.filterwarnings("ignore", message=r"(?s).*(torch|tensor\.|output with one or more elements was resized)")
+        yield
+
+
+@pytest.mark.parametrize("name", claims.CLAIMS)
+@pytest.mark.parametrize("operation", DISTINCT)
+def test_claim(operation: str, name: str) -> None:
+    if (operation, name) in EXCEPTIONS:
+        pytest.skip(EXCEPTIONS[operation, name])
+    if not claims.can_check(name):
+        pytest.skip(f"needs {claims.NEEDS[name]}")
+    if name == "capture_replays" and operation in READS_VALUES:
+        with pytest.raises(AssertionError) as refused:
+            claims.check_claim(DISTINCT[operation], name)
+        assert set(re.findall(r"\n    (\w+): ", str(refused.value))) == {"CaptureError"}
+    else:
+        claims.check_claim(DISTINCT[operation], name)
+
+
+@pytest.mark.parametrize("operation", DISTINCT)
+def test_there_are_samples(operation: str) -> None:
+    assert claims.samples_of(DISTINCT[operation])
+
+
+@pytest.mark.torch
+def test_nodes_are_named_as_in_pytorch() -> None:
+    others = {}
+    for name, operation in DISTINCT.items():
+        names = claims.node_name(operation)
+        if names is not None and names[0] != names[1] and name not in NODE_NAMES:
+            others[name] = names
+    assert not others, "\n".join(f"{name}: {ours}, PyTorch's {theirs}" for name, (ours, theirs) in others.items())
+
+
+def test_every_alias_has_the_samples_of_its_function() -> None:
+    by_function = {id(operation.function): operation for operation in DISTINCT.values()}
+    for operation in OPERATIONS.values():
+        assert operation.samples is by_function[id(operation.function)].samples
+
+
+def test_every_primitive_is_exercised() -> None:
+    with claims.watched() as seen:
+        for operation in DISTINCT.values():
+            for sample in claims.samples_of(operation):
+                claims.gradients(operation, sample)
+    missing = set(TABLE) - seen.forward - set(REACHED_ELSEWHERE)
+    assert not missing, f"no operation's samples reach {sorted(missing)}"
+    gone = set(REACHED_ELSEWHERE) - set(TABLE)
+    assert not gone, f"no longer in the table: {sorted(gone)}"
+
+
+# --- the claims themselves: each must catch an operation that breaks it
+
+
+@pytest.fixture
+def wrong_row():
+    """Make rows for one test and take them out of the table again."""
+    made = []
+
+    def make(name, forward, *rules, **columns):
+        made.append(name)
+        return bind(elementwise(name, forward, *rules, **columns))
+
+    yield make
+    for name in made:
+        TABLE.pop(name, None)
+
+
+def published(function, samples=lambda draw: [call(draw(2, 3)), call(draw(3))], **options) -> Operation:
+    return Operation("wrong", function, "", samples, reference="", **options)
+
+
+def test_a_wrong_derivative_is_caught(wrong_row) -> None:
+    row = wrong_row("wrong_sin", np.sin, lambda g, a: g * 2 * row_cos(a))
+    row_cos = wrong_row("row_cos", np.cos, None)
+    with pytest.raises(AssertionError, match="by differences"):
+        claims.check_claim(published(row), "gradient_equals_differences")
+
+
+def test_a_derivative_that_loses_its_graph_is_caught(wrong_row) -> None:
+    lost = wrong_row("lost", np.exp, None)
+    row = wrong_row("wrong_exp", np.exp, lambda g, a: g * lost(a))
+    claims.check_claim(published(row), "gradient_equals_differences")
+    with pytest.raises(AssertionError, match="second order"):
+        claims.check_claim(published(row), "second_order_equals_differences")
+
+
+def test_a_write_to_an_input_is_caught(wrong_row) -> None:
+    def careless(a):
+        np.sin(a, out=a)
+        return a * 1
+
+    row = wrong_row("careless", careless, lambda g: g)
+    with pytest.raises(AssertionError, match="written to|read-only"):
+        claims.check_claim(published(row), "layout_does_not_matter")
+
+
+def test_a_layout_that_matters_is_caught(wrong_row) -> None:
+    row = wrong_row("by_memory", lambda a: np.frombuffer(a.tobytes("A"), a.dtype).reshape(a.shape) * 1.0, lambda g: g)
+    with pytest.raises(AssertionError, match="layout"):
+        claims.check_claim(published(row), "layout_does_not_matter")
+
+
+def test_lost_precision_is_caught(wrong_row) -> None:
+    row = wrong_row("widening", lambda a: np.sin(a.astype(np.float64)), lambda g, a: g)
+    with pytest.raises(AssertionError, match="float32"):
+        claims.check_claim(published(row), "single_precision_is_kept")
+
+
+def test_all_failing_samples_are_told(wrong_row) -> None:
+    row = wrong_row("nothing_right", np.sin, lambda g: g * 0)
+    with pytest.raises(AssertionError, match=r"fails on 2 of 2 samples\nsample 0: wrong\(float64\[2, 3\]\)"):
+        claims.check_claim(published(row), "gradient_equals_differences")
