@@ -45,7 +45,9 @@ EXPRESSIONS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "function", "at", "value", "slopes"), EXPRESSIONS, ids=[row[0] for row in EXPRESSIONS])
+@pytest.mark.parametrize(
+    ("name", "function", "at", "value", "slopes"), EXPRESSIONS, ids=[row[0] for row in EXPRESSIONS]
+)
 def test_expressions(name, function, at, value, slopes):
     leaves = scalars(*(float(number) for number in at))
     result = function(*leaves)
@@ -120,7 +122,8 @@ def test_T2_only_what_requires_grad_gets_one():
 
 
 @pytest.mark.parametrize(
-    ("small", "large", "expected"), [((4,), (3, 4), 3.0), ((1, 8), (4, 8), 4.0), ((), (2, 5), 10.0), ((2, 1), (2, 3), 3.0)]
+    ("small", "large", "expected"),
+    [((4,), (3, 4), 3.0), ((1, 8), (4, 8), 4.0), ((), (2, 5), 10.0), ((2, 1), (2, 3), 3.0)],
 )
 def test_T3_broadcast_gradients_are_summed_back(small, large, expected):
     a = torch.zeros(*small, requires_grad=True) if small else torch.tensor(0.0, requires_grad=True)

@@ -1,12 +1,14 @@
 """gradcheck, gradgradcheck and the numeric helpers: right gradients pass, each kind of mistake gets its name."""
 
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 import pellucid as torch
 from pellucid.core.function import Function
+from pellucid.core.primitive import TABLE
 from pellucid.errors import GradcheckError
 from pellucid.transforms.check import epsilon_sweep, gradcheck, gradgradcheck, gradient_check, numeric_gradient
 
@@ -227,6 +229,52 @@ def test_non_deterministic_backward():
 def test_an_unknown_mistake_is_called_a_wrong_rule():
     text = said(custom(lambda a: a.sin(), lambda g, a: g * a.exp()), spread(3))
     assert "rule" in text
+
+
+def test_forward_mode_gives_a_third_opinion():
+    with wrong_sine():
+        text = said(lambda x: x.sin(), spread(3))
+    assert "forward mode agrees with the differences: the backward rule is at fault" in text
+
+
+@contextmanager
+def wrong_sine():
+    """A row whose backward is wrong while its forward mode stays right."""
+    row = TABLE["sin"]
+    edges = row.edges
+    object.__setattr__(row, "edges", ((0, lambda g, a: g * torch.cos(a) * 3, 1),))
+    try:
+        yield
+    finally:
+        object.__setattr__(row, "edges", edges)
+
+
+def test_forward_mode_batched_and_both():
+    x, y = spread(2, 3), spread(3)
+    every = {"check_forward_ad": True, "check_batched_grad": True, "check_batched_forward_grad": True}
+    assert gradcheck(lambda x, y: (x * y).sin() @ y, (x, y), check_grad_dtypes=True, **every, **TIGHT)
+    assert gradgradcheck(lambda x, y: (x * y).sin() @ y, (x, y), check_fwd_over_rev=True, check_batched_grad=True)
+
+
+def test_wrong_forward_mode_is_found():
+    class Skewed(Function):
+        @staticmethod
+        def forward(ctx, a):
+            ctx.save_for_backward(a)
+            ctx.save_for_forward(a)
+            return a * a
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2 * ctx.saved_tensors[0]
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t * 3 * ctx.saved_tensors[0]
+
+    text = said(Skewed.apply, spread(3), check_forward_ad=True)
+    assert "computed with forward mode AD" in text
+    assert "3/2 × numerical" in text
 
 
 # --- float32: mission V3

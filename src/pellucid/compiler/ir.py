@@ -445,7 +445,7 @@ class Program:
     def _function(self) -> Callable[..., tuple[Any, ...]]:
         source, filename = self.source(), f"<captured {self.name} {id(self)}>"
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)  # for tracebacks
-        names: dict[str, Any] = {}
+        names: dict[str, Any] = {"__name__": "pellucid.captured"}  # where warnings of NumPy are said to come from
         exec(compile(source, filename, "exec"), names)
         function: Callable[..., tuple[Any, ...]] = names["program"]
         return function

@@ -13,7 +13,7 @@ from pellucid.core import aliasing, backward, modes
 from pellucid.core.careful import Kind, current_array, current_node
 from pellucid.core.modes import Mode
 from pellucid.core.provenance import Place, here
-from pellucid.core.tensor import PICK, Cut, Handle, Leaf, Node, Tensor, extra_of, wrap
+from pellucid.core.tensor import Cut, Handle, Leaf, Node, Tensor, extra_of, step_over_pick, wrap
 from pellucid.errors import explain
 
 
@@ -72,9 +72,7 @@ def layout(self: Tensor) -> Any:
 def grad_fn(self: Tensor) -> Node | None:
     """The node that made this tensor; None for a leaf."""
     node = current_node(self)
-    if node is not None and node.primitive is PICK:
-        return node.inputs[0]  # one result among several: the operation itself
-    return None if isinstance(node, Leaf) else node
+    return None if isinstance(node, Leaf) else step_over_pick(node)[0]
 
 
 @readable

@@ -8,10 +8,10 @@ import operator
 import sys
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
-from functools import lru_cache, partial
+from functools import partial
 from operator import attrgetter
 from threading import RLock
 from typing import Any
@@ -19,12 +19,14 @@ from typing import Any
 import numpy as np
 
 from pellucid.core import aliasing, modes
-from pellucid.core.careful import Kind, current_node, first_bad, unpacked
+from pellucid.core.careful import Kind, current_node
+from pellucid.core.hooks import Watch, after_node, as_tensor, before_node, on_gradient, post_accumulate
 from pellucid.core.keep import arguments
-from pellucid.core.primitive import BOUND, INPUTS, kept_names, same
-from pellucid.core.provenance import Place, here
-from pellucid.core.tensor import ACCUMULATE, Bundle, Freed, Leaf, Node, Tensor, extra_of, pick, wrap
-from pellucid.errors import AnomalyError, InplaceError, explain
+from pellucid.core.primitive import BOUND, same
+from pellucid.core.provenance import here
+from pellucid.core.saved import lifted, saved_values
+from pellucid.core.tensor import ACCUMULATE, Bundle, Freed, Leaf, Node, Tensor, extra_of, wrap
+from pellucid.errors import explain
 
 ndarray = np.ndarray
 add = np.add
@@ -161,51 +163,6 @@ def leading_to(targets: set[Node], order: Sequence[Node]) -> set[Node]:
     return wanted
 
 
-# --- what a node kept
-
-
-def saved_values(node: Node) -> Any:
-    """The kept values of a node, checked: not given back yet, not overwritten since."""
-    saved = node.saved
-    if type(saved) is Freed:
-        raise RuntimeError(second_backward(node, saved))
-    if not node.primitive.keeps:
-        return saved
-    if node.extra is not None:
-        check_fingerprints(node)
-        if node.extra.unpack is not None:
-            return unpacked(saved)
-    if node.born < aliasing.latest:
-        check_writes(node, saved)
-        check_exposed(node, saved)
-    return saved
-
-
-names_of = lru_cache(maxsize=None)(kept_names)
-
-
-def lifted(node: Node, rule: Any, values: Sequence[Any]) -> tuple[Any, ...]:
-    """For higher order: a rule's saved arrays as Tensors again, each joined to the node it came from."""
-    homes = dict(zip(INPUTS, node.inputs, strict=False))
-    result = list(values)
-    for i, name in enumerate(names_of(rule)):
-        value = values[i]
-        if name == "inputs":
-            result[i] = tuple(wrap(v, home) for v, home in zip(value, node.inputs, strict=True))
-        elif name == "y" and type(value) is tuple:
-            result[i] = tuple(_lift_output(node, k, v, len(value)) for k, v in enumerate(value))
-        elif name == "y":
-            result[i] = wrap(value, node)
-        elif name in homes:
-            result[i] = wrap(value, homes[name])
-    return tuple(result)
-
-
-def _lift_output(node: Node, index: int, value: Any, outputs: int) -> Tensor:
-    differentiable = np.dtype(value.dtype).kind not in "biu"
-    return wrap(value, pick(node, index, outputs, tuple(value.shape)) if differentiable else None)
-
-
 def fold(d: Any, shape: tuple[int, ...] | None, node: Node) -> Any:
     """Sum a broadcast gradient back to the shape it is the gradient of."""
     extra = len(d.shape) - len(shape or ())
@@ -223,231 +180,14 @@ def fold(d: Any, shape: tuple[int, ...] | None, node: Node) -> Any:
     return total if total.shape == shape else total.reshape(shape)
 
 
-# --- checks of what was kept
-
-
-def named_values(node: Node, saved: Any) -> Iterable[tuple[str, Any]]:
-    """Every array a node keeps, with the name its rule knows it by."""
-    p = node.primitive
-    if p.pullback is not None:
-        kept: Iterable[tuple[str, Any]] = zip(names_of(p.pullback), saved[0], strict=False)
-    else:
-        kept = (
-            pair
-            for i, rule, _ in p.edges
-            if node.inputs[i] is not None
-            for pair in zip(names_of(rule), arguments(p, saved, i), strict=False)
-        )
-    for name, value in kept:
-        for array in value if type(value) is tuple else (value,):
-            if isinstance(array, (ndarray, Kind)):
-                yield name, array
-
-
-def check_writes(node: Node, saved: Any) -> None:
-    """Refuse a kept array whose memory was written after the node was made."""
-    for name, array in named_values(node, saved):
-        write = aliasing.write_to(getattr(array, "value", array))
-        if write is not None and write.tick > node.born:
-            raise InplaceError(overwritten(node, name, array, write.operation, write.place))
-
-
-def check_fingerprints(node: Node) -> None:
-    """Refuse a kept array that was written through NumPy after it had been saved."""
-    assert node.extra is not None
-    for array, mark in node.extra.fingerprints:
-        if aliasing.fingerprint(array) != mark:
-            raise InplaceError(overwritten(node, "value", array, "NumPy (a write to an array that shares it)", None))
-
-
-def check_exposed(node: Node, saved: Any) -> None:
-    """Refuse a kept array that was exposed to NumPy after it had been saved, and written there."""
-    for name, array in named_values(node, saved):
-        if type(array) is ndarray:
-            owner = aliasing.owner_of(array)
-            exposure = aliasing.EXPOSED.get(id(owner))
-            if exposure is not None and exposure[1] > node.born and exposure[2] is not None:
-                if aliasing.fingerprint(owner) != exposure[2]:
-                    by = "NumPy (a write to an array that shares it, from .numpy())"
-                    raise InplaceError(overwritten(node, name, array, by, None))
-
-
-ROLES = {
-    "y": "its result", "a": "its first input", "b": "its second input", "c": "its third input",
-    "kept": "a saved tensor",
-}  # fmt: skip
-
-
-def overwritten(node: Node, name: str, array: Any, by: str, place: Place | None) -> str:
-    """The message PyTorch ends with "Good luck!"; ours ends with two lines of the user's."""
-    what = ROLES.get(name, "one of its inputs")
-    version = f", version {aliasing.version_of(array)}" if isinstance(array, ndarray) else ""
-    return explain(
-        f"backward of {node.primitive.name} needs {what}, but that was overwritten by {by}",
-        f"saved at {node.place}" + (f"\n         overwritten at {place}" if place is not None else ""),
-        "one of the variables needed for gradient computation has been modified by an inplace operation "
-        f"(shape {tuple(array.shape)}{version})",
-        f"use the out-of-place form there, or change a copy: {what.split()[-1]}.clone()",
-    )
-
-
-def second_backward(node: Node, freed: Freed) -> str:
-    """A graph was walked twice: name both walks and the op whose values are gone."""
-    return explain(
-        f"Trying to backward through the graph a second time: {node.name()} has given its saved values back",
-        f"the first backward ran at {freed.place}\n         the operation was recorded at {node.place}",
-        "saved values are freed as backward uses them",
-        "backward(retain_graph=True) the first time, one combined loss (loss_a + loss_b).backward(), "
-        "or detach() what is carried over from an earlier step",
-    )
-
-
-# --- hooks
-
-
-def as_tensor(g: Any) -> Tensor:
-    """A gradient as the user sees it."""
-    return g if isinstance(g, Tensor) else wrap(g if isinstance(g, Kind) else np.asanyarray(g))
-
-
-def _grad_outputs(g: Any) -> tuple[Tensor | None, ...]:
-    """The gradients of a node's results, as the hooks of a node see them."""
-    return tuple(None if part is None else as_tensor(part) for part in (g if isinstance(g, list) else (g,)))
-
-
-def _like(value: Any, create_graph: bool) -> Any:
-    """A gradient as the walk carries it."""
-    return value if create_graph or value is None else value.array
-
-
-def on_gradient(node: Node, g: Any, create_graph: bool) -> Any:
-    """Run the hooks that see the gradient of a tensor; of a leaf also its node's, which has nothing to run itself."""
-    extra = node.extra
-    assert extra is not None
-    if extra.on_gradient:
-        with modes.recording(create_graph):
-            for hook in list(extra.on_gradient.values()):
-                changed = hook(as_tensor(g))
-                if changed is not None:
-                    g = _like(checked(changed, as_tensor(g), hook, node), create_graph)
-    return before_node(node, g, create_graph) if extra.before and node.primitive is ACCUMULATE else g
-
-
-def before_node(node: Node, g: Any, create_graph: bool) -> Any:
-    """Run the hooks that see what comes into a node, after a retained gradient was taken."""
-    assert node.extra is not None
-    with modes.recording(create_graph):
-        for hook in list(node.extra.before.values()):
-            changed = hook(shown(g))
-            if changed is not None:
-                parts = [_like(d, create_graph) for d in checked_all(changed, shown(g), hook, node)]
-                g = parts if isinstance(g, list) else parts[0]
-    return g
-
-
-def after_node(node: Node, results: Sequence[Any], g: Any, create_graph: bool) -> Sequence[Any]:
-    """Run the hooks that see what a node sends on."""
-    assert node.extra is not None
-    with modes.recording(create_graph):
-        for hook in list(node.extra.after.values()):
-            sent = shown(list(results))
-            changed = hook(sent, shown(g))
-            if changed is not None:
-                results = [_like(d, create_graph) for d in checked_all(changed, sent, hook, node)]
-    return results
-
-
-def shown(g: Any) -> tuple[Tensor | None, ...]:
-    """The gradients at a node as a hook sees them."""
-    return tuple(None if part is None else as_tensor(part) for part in (g if isinstance(g, list) else (g,)))
-
-
-def checked_all(changed: Any, before: Sequence[Tensor | None], hook: Any, node: Node) -> list[Tensor | None]:
-    """What a node's hook returned, if it is a tuple of as many gradients as it was given."""
-    if not isinstance(changed, tuple):
-        raise TypeError(f"expected tuple, but hook returned {type(changed).__name__!r}")
-    if len(changed) != len(before):
-        raise RuntimeError(
-            explain(
-                f"hook {hook_name(hook)} has returned an incorrect number of values "
-                f"(got {len(changed)}, but expected {len(before)})",
-                str(node.place),
-            )
-        )
-    return [
-        None if d is None else checked(d, old if old is not None else d, hook, node)
-        for d, old in zip(changed, before, strict=True)
-    ]
-
-
-def checked(changed: Any, before: Tensor, hook: Any, node: Node) -> Tensor:
-    """What a hook returned, if it is a Tensor of the right shape and dtype."""
-    if not isinstance(changed, Tensor):
-        raise TypeError(f"expected Variable, but hook returned {type(changed).__name__!r}")
-    for what, old, new in (
-        ("size", tuple(before.array.shape), tuple(changed.array.shape)),
-        ("type", before.array.dtype, changed.array.dtype),
-    ):
-        if old != new:
-            raise RuntimeError(
-                explain(
-                    f"hook {hook_name(hook)} has changed the {what} of value (was {old}, got {new})",
-                    str(node.place),
-                    "a gradient has the shape and dtype of its tensor",
-                )
-            )
-    return changed
-
-
-def hook_name(hook: Any) -> str:
-    return repr(getattr(hook, "__name__", type(hook).__name__))
-
-
-class Watch:
-    """Looks at every step of a walk: anomaly mode's check and the observers'."""
-
-    def __init__(self, mode: modes.Mode) -> None:
-        self.check = mode.anomaly and mode.check_nan
-        self.observers = mode.observers
-
-    @classmethod
-    def if_needed(cls) -> "Watch | None":
-        mode = modes.MODE.get()
-        return cls(mode) if mode is not None and (mode.anomaly or mode.observers) else None
-
-    def step(self, node: Node, g: Any, parent: Node, d: Any) -> None:
-        if self.check:
-            check_backward(node, g, d)
-        for observer in self.observers:
-            observer.gradient(node, g, parent, d)
-
-
-def check_backward(node: Node, g: Any, d: Any) -> None:
-    """Anomaly mode: complain about a NaN or Inf that this node made out of a finite gradient."""
-    array, incoming = getattr(d, "array", d), getattr(g, "array", g)
-    bad = first_bad(array)
-    if bad is None or isinstance(incoming, list) or first_bad(np.asarray(incoming)) is not None:
-        return
-    label, index = bad
-    raise AnomalyError(
-        explain(
-            f"backward of {node.primitive.name} ({node.name()}) returned {label} at index {index}",
-            str(node.place),
-            f"the gradient that came in was finite, of shape {tuple(incoming.shape)}: "
-            f"the derivative of {node.primitive.name} is not finite at the values it was called with",
-            "keep its input away from the point where the derivative is infinite or undefined "
-            "(an epsilon, clamp, or where on the input, not on the result)",
-        )
-    )
-
-
 # --- writing the gradients down
 
 SET_GRAD: Any = Tensor.__dict__["_grad"].__set__
 COMMIT = RLock()
+EMPTY: Mapping[Node, Tensor] = {}
 
 
-def commit(landed: Gradients, create_graph: bool) -> None:
+def commit(landed: Gradients, create_graph: bool, receivers: Mapping[Node, Tensor] = EMPTY) -> None:
     """Add every gradient to its tensor's `.grad`: all or none.
 
     The writes are prepared first and then run in one call into C, between whose steps Python delivers no
@@ -457,7 +197,7 @@ def commit(landed: Gradients, create_graph: bool) -> None:
         writes, hooked, before = [], [], []
         while landed:
             node, g = landed.popitem()
-            tensor = _receiver(node)
+            tensor = receivers[node] if node in receivers else receiver_of(node)
             if tensor is None or g is None:
                 continue
             extra = node.extra
@@ -472,7 +212,7 @@ def commit(landed: Gradients, create_graph: bool) -> None:
             post_accumulate(reversed(hooked), copies)
 
 
-def _receiver(node: Node) -> Tensor | None:
+def receiver_of(node: Node) -> Tensor | None:
     """The tensor whose `.grad` a node fills, if it is still alive."""
     if isinstance(node, Leaf):
         return node.tensor()
@@ -501,7 +241,7 @@ def prepared(tensor: Tensor, g: Any, create_graph: bool) -> Callable[[], Any]:
 OWN_REFERENCES = 4
 
 
-def own(g: Any) -> np.ndarray:
+def own(g: Any) -> Any:
     """An array that nobody else holds: a gradient that is also somebody else's (or a view) is copied."""
     if type(g) is not ndarray or g.base is not None or sys.getrefcount(g) > OWN_REFERENCES or not g.flags.c_contiguous:
         return copied(g)
@@ -511,26 +251,6 @@ def own(g: Any) -> np.ndarray:
 def copied(g: Any) -> Any:
     """A copy in C order, of the same kind of array; of a NumPy scalar an array."""
     return g.copy() if isinstance(g, ndarray) else np.array(g)
-
-
-def post_accumulate(
-    hooked: Iterable[tuple[Node, Tensor, Tensor]], before: Sequence[tuple[Tensor, Any, Any]]
-) -> None:
-    """Run the hooks that want to see a finished `.grad`; if one fails, put every gradient back."""
-    try:
-        for node, tensor, g in hooked:
-            assert node.extra is not None
-            for hook in list(node.extra.post_accumulate.values()):
-                if hook(tensor) is not None:
-                    raise TypeError(f"a post accumulate grad hook must return None: {hook_name(hook)} did not")
-            for hook in list(node.extra.after.values()):
-                hook((), (g,))
-    except BaseException:
-        for tensor, grad, values in before:
-            tensor._grad = grad
-            if grad is not None:
-                grad.array[...] = values
-        raise
 
 
 # --- the public entrances
@@ -625,8 +345,12 @@ def backward(
     """Add the gradients of the tensors to the `.grad` of the leaves they depend on (or of `inputs` only)."""
     retain = create_graph if retain_graph is None else retain_graph
     landed = walk_from(tensors, gradients, retain, create_graph, _targets(inputs))
+    receivers = EMPTY
+    if inputs is not None:  # gradients go to these tensors only, leaves or not
+        receivers = {node: tensor for tensor in inputs if (node := current_node(tensor)) is not None}
+        landed = {node: g for node, g in landed.items() if node in receivers}
     with modes.recording(True) if create_graph else NOTHING:
-        commit(_receiving(landed, inputs), create_graph)
+        commit(landed, create_graph, receivers)
 
 
 NOTHING: AbstractContextManager[None] = nullcontext()
@@ -646,20 +370,22 @@ def walk_from(
         seeds = seeds_of(tensors, gradients, create_graph)
         if targets is None and not LISTENERS:
             return walk(seeds, retain_graph=retain_graph, create_graph=create_graph)
-        with announced(seeds, targets):
-            return walk(seeds, retain_graph=retain_graph, create_graph=create_graph, targets=targets)
+        token = SELECTIVE.set(targets is not None)
+        try:
+            with announced(seeds, targets) if LISTENERS else NOTHING:
+                return walk(seeds, retain_graph=retain_graph, create_graph=create_graph, targets=targets)
+        finally:
+            SELECTIVE.reset(token)
 
 
 @contextmanager
 def announced(seeds: Gradients, targets: set[Node] | None) -> Iterator[None]:
-    """While a walk runs, let those know who must: that it goes to some leaves only, and which nodes it will reach."""
+    """While a walk runs, let the hooks over several tensors know which nodes it will reach."""
+    order = oldest_first(seeds)
+    reached = set(order) if targets is None else leading_to(targets, order).intersection(order)
     with ExitStack() as stack:
-        stack.callback(SELECTIVE.reset, SELECTIVE.set(targets is not None))
-        if LISTENERS:
-            order = oldest_first(seeds)
-            reached = set(order) if targets is None else leading_to(targets, order).intersection(order)
-            for listener in list(LISTENERS):
-                stack.enter_context(listener.listening(reached))
+        for listener in list(LISTENERS):
+            stack.enter_context(listener.listening(reached))
         yield
 
 
@@ -680,17 +406,6 @@ def _targets(inputs: Sequence[Tensor] | None) -> set[Node] | None:
                 )
             )
     return set(nodes)  # type: ignore[arg-type]
-
-
-def _receiving(landed: Gradients, inputs: Sequence[Tensor] | None) -> Gradients:
-    """With `inputs`, gradients go to those tensors only, leaves or not."""
-    if inputs is None:
-        return landed
-    asked = {current_node(tensor): tensor for tensor in inputs}
-    for node, tensor in asked.items():
-        if node is not None and not isinstance(node, Leaf):
-            retain(node, tensor)
-    return {node: g for node, g in landed.items() if node in asked}
 
 
 def retain(node: Node, tensor: Tensor) -> None:

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from pellucid.core import aliasing, careful, inplace, modes
-from pellucid.core.backward import as_tensor, saved_values
 from pellucid.core.careful import Kind, current_array, current_node
+from pellucid.core.hooks import as_tensor
 from pellucid.core.primitive import BOUND, Primitive
 from pellucid.core.provenance import Place, here
+from pellucid.core.saved import saved_values
 from pellucid.core.tensor import Cut, Leaf, Node, Tensor, View, pick, wrap
 from pellucid.errors import explain
 
@@ -299,7 +300,8 @@ def joined(ctx: FunctionCtx, args: tuple[Any, ...], outputs: tuple[Any, ...]) ->
     call = ctx._call
     tensors = tuple(value for value in args if isinstance(value, Tensor))
     recording = modes.is_grad_enabled() and any(ctx.needs_input_grad)
-    _check_dirty(call, outputs, recording)
+    if call.dirty:
+        _check_dirty(call, outputs, recording)
     node = _new_node(ctx, tensors, outputs) if recording else None
     results: list[Any] = []
     for i, value in enumerate(outputs):
@@ -307,8 +309,10 @@ def joined(ctx: FunctionCtx, args: tuple[Any, ...], outputs: tuple[Any, ...]) ->
             value = _output(call, tensors, value, _node_of_output(call, node, i, value), results)
         results.append(value)
     call.to_save, call.dirty, call.fixed = (), (), ()
-    made = tuple(value for value in results if isinstance(value, Tensor))
-    careful.attend(call.function._row, tensors, (), made, modes.current())
+    mode = modes.MODE.get()
+    if mode is not None:
+        made = tuple(value for value in results if isinstance(value, Tensor))
+        careful.attend(call.function._row, tensors, (), made, mode)
     return tuple(results)
 
 

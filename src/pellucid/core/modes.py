@@ -71,7 +71,7 @@ def switched(**changes: Any) -> Iterator[Mode]:
 
 
 class recording:
-    """Switch recording on or off around user code that the engine calls: `switched(grad=...)` at a tenth of its price."""
+    """Switch recording on or off around user code that the engine calls: a tenth of the price of `switched`."""
 
     __slots__ = ("before", "on")
 

@@ -7,6 +7,7 @@ no reference cycles, and a graph is freed the moment its last tensor goes away.
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import cache
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -204,8 +205,25 @@ def pick(node: Node, index: int, outputs: int, shape: tuple[int, ...]) -> Node:
 def step_over_pick(node: Node | None) -> tuple[Node | None, int]:
     """The operation behind a node, and which of its results the node stands for."""
     if node is not None and node.primitive is PICK:
-        return node.inputs[0], node.saved[0][0]
-    return node, 0
+        return with_class(node.inputs[0]), node.saved[0][0]
+    return with_class(node), 0
+
+
+def with_class(node: Node | None) -> Node | None:
+    """The node as users see it: of a class that bears its name, so that `type(y.grad_fn).__name__` is MulBackward0.
+
+    The class is given when somebody looks, as recording has no time for it.
+    """
+    kind = type(node)
+    if node is not None and (kind is Node or kind is Leaf):
+        node.__class__ = class_named(kind, node.primitive.grad_name)
+    return node
+
+
+@cache
+def class_named(base: type[Node], name: str) -> type[Node]:
+    """A subclass of Node that differs in its name only."""
+    return type(name, (base,), {"__slots__": ()})
 
 
 def extra_of(node: Node) -> Extra:
@@ -238,6 +256,7 @@ class Cut:
     def beyond(self) -> "Cut":
         """Why tensors computed from the one that was cut have no graph either."""
         return self
+
 
 class View:
     """How a tensor looks at the memory of another: the tensor that owns the history, and the steps from there."""

@@ -485,7 +485,7 @@ def _item(item: Any) -> Any:
         )
     if item.array.dtype == np.uint8:
         return wrap(item.array != 0)
-    if kind != "b" and not item.ndim and isinstance(item.array, ndarray):
+    if kind != "b" and not item.ndim and type(item.array) is ndarray:
         return int(item.array)
     return item
 

@@ -131,7 +131,9 @@ class Writer:
     # --- choices
 
     def tensors(self, test: Callable[[tuple[int, ...]], bool] = lambda shape: True, made: bool = False) -> list[str]:
-        names = [name for name, value in self.names.items() if isinstance(value, Tensor) and (not made or name[0] == "v")]
+        names = [
+            name for name, value in self.names.items() if isinstance(value, Tensor) and (not made or name[0] == "v")
+        ]
         return [name for name in names if test(self.shape(name))]
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -169,8 +171,8 @@ def unary(w: Writer) -> str | None:
 
 UNARY = (
     "{x}.sin()", "{x}.cos()", "{x}.tanh()", "{x}.sigmoid()", "({x} * 0.3).exp()", "({x} * {x} + 0.5).log()",
-    "({x} * {x} + 0.5).sqrt()", "-{x}", "{x} * 1.5", "{x} + 0.7", "1.0 - {x}", "{x} ** 2", "{x} ** 3", "2.0 / ({x} * {x} + 1.0)",
-    "{x}.abs()", "{x}.relu()", "{x}.clamp(-0.8, 0.9)", "({x} * {x} + 0.5) ** 0.5", "{x}.clone()",
+    "({x} * {x} + 0.5).sqrt()", "-{x}", "{x} * 1.5", "{x} + 0.7", "1.0 - {x}", "{x} ** 2", "{x} ** 3",
+    "2.0 / ({x} * {x} + 1.0)", "{x}.abs()", "{x}.relu()", "{x}.clamp(-0.8, 0.9)", "({x} * {x} + 0.5) ** 0.5", "{x}.clone()",
 )  # fmt: skip
 
 
@@ -216,7 +218,7 @@ def product(w: Writer) -> str | None:
     if x is None:
         return None
     inner = w.shape(x)[-1]
-    y = w.pick(w.tensors(lambda shape: len(shape) >= 2 and shape[-2] == inner or shape == (inner,)))
+    y = w.pick(w.tensors(lambda shape: (len(shape) >= 2 and shape[-2] == inner) or shape == (inner,)))
     if y is None or w.random.random() < 0.3:
         return f"{x} @ {x}.transpose(-1, -2)" if len(w.shape(x)) >= 2 else f"{x} @ {x}"
     return f"{x} @ {y}"
@@ -242,7 +244,16 @@ def saving(w: Writer) -> str | None:
     x = w.pick(w.tensors())
     assert x is not None
     y = w.pick(w.tensors(lambda shape: shape == w.shape(x)))
-    options = ["{x}.clone()", "{x} * 1.5", "{x}.sin()", "({x} * 0.3).exp()", "{x}.tanh()", "{x} * {y}", "{x} + {y}", "{x} * {x}"]
+    options = [
+        "{x}.clone()",
+        "{x} * 1.5",
+        "{x}.sin()",
+        "({x} * 0.3).exp()",
+        "{x}.tanh()",
+        "{x} * {y}",
+        "{x} + {y}",
+        "{x} * {x}",
+    ]
     return w.one_of(options).format(x=x, y=y)
 
 
@@ -252,8 +263,9 @@ def looking(w: Writer) -> str | None:
     if x is None:
         return None
     options = [
-        "{x}[0]", "{x}[1:]", "{x}[..., 0]", "{x}[..., ::2]", "{x}.transpose(0, -1)", "{x}.reshape(-1)", "{x}.unsqueeze(0)",
-        "{x}.view(-1)", "{x}.unbind(0)[0]", "{x}.expand((2, *{x}.shape))", "{x}.detach()", "{x}.squeeze()", "{x}.split(1)[0]",
+        "{x}[0]", "{x}[1:]", "{x}[..., 0]", "{x}[..., ::2]", "{x}.transpose(0, -1)", "{x}.reshape(-1)",
+        "{x}.unsqueeze(0)", "{x}.view(-1)", "{x}.unbind(0)[0]", "{x}.expand((2, *{x}.shape))", "{x}.detach()",
+        "{x}.squeeze()", "{x}.split(1)[0]",
     ]  # fmt: skip
     return w.one_of(options).format(x=x)
 
@@ -456,7 +468,9 @@ def explain_failure(program: Program, order: int = 1) -> str:
 
     small = shrink(program, fails)
     command = f"python -m pellucid.testing.graphs --kind {program.kind} --seed {program.seed} --index {program.index}"
-    extra = "".join((f" --order {order}" if order != 1 else "", f" --dtype {program.dtype}" if program.dtype != "float64" else ""))
+    extra = "".join(
+        (f" --order {order}" if order != 1 else "", f" --dtype {program.dtype}" if program.dtype != "float64" else "")
+    )
     return f"{judge(small, order)}\n\n{small.script()}\n\nreplay: {command}{extra}"
 
 

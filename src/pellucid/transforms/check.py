@@ -5,7 +5,7 @@ the one backward gives row by row, and a mismatch is explained (mismatch.py).
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -275,9 +275,9 @@ class Case:
                 raise GradcheckError(mismatch.not_repeatable("Forward", k, one.array, other.array))
         for k, output in enumerate(first):
             seed = self.random.standard_normal(reals(output.array).size)
-            for one, other in zip(self.pulled_back(output, seed), self.pulled_back(output, seed), strict=True):
-                if not np.allclose(one, other, rtol=0.0, atol=self.nondet_tol, equal_nan=True):
-                    raise GradcheckError(mismatch.not_repeatable("Backward", k, one, other))
+            for a, b in zip(self.pulled_back(output, seed), self.pulled_back(output, seed), strict=True):
+                if not np.allclose(a, b, rtol=0.0, atol=self.nondet_tol, equal_nan=True):
+                    raise GradcheckError(mismatch.not_repeatable("Backward", k, a, b))
 
     def check_dtypes(self) -> None:
         """Gradients have the dtype of their input: read where a hook sees them, before `.grad` would cast them."""
@@ -310,8 +310,8 @@ class Case:
             if not self.agree(total, np.zeros_like(total) if g is None else reals(g.array)):
                 raise GradcheckError(
                     explain(
-                        f"Expected backward function to handle undefined output grads: the gradient of input {position} "
-                        "from all outputs at once differs from the sum over the outputs one at a time",
+                        "Expected backward function to handle undefined output grads: the gradient of input "
+                        f"{position} from all outputs at once differs from the sum over the outputs one at a time",
                         try_="treat a gradient that is None as zero in backward",
                     )
                 )
@@ -369,6 +369,6 @@ class Case:
                 for whole, one in zip(together, alone, strict=True):
                     if not self.agree(reals(whole.array[i]), reals(one.array)):
                         raise GradcheckError(
-                            f"the batched forward-mode derivative with respect to input {position} differs from the one "
-                            "computed one tangent at a time"
+                            f"the batched forward-mode derivative with respect to input {position} differs from the "
+                            "one computed one tangent at a time"
                         )

@@ -66,7 +66,9 @@ def moved_along(array: np.ndarray, direction: np.ndarray, step: float) -> Iterat
         array[...] = before
 
 
-def jacobian_by_differences(function: Callable[[], list[np.ndarray]], array: np.ndarray, eps: float) -> list[np.ndarray]:
+def jacobian_by_differences(
+    function: Callable[[], list[np.ndarray]], array: np.ndarray, eps: float
+) -> list[np.ndarray]:
     """Central differences: per result of `function`, one row per output real and one column per input real."""
     columns: list[list[np.ndarray]] = []
     for index in range(reals(array).size):
@@ -95,7 +97,9 @@ def writable(tensor: Tensor, position: int) -> np.ndarray:
         )
     if not array.flags.writeable:
         raise RuntimeError(
-            explain(f"The {position}th input is read-only and cannot be moved", str(here()), try_="pass a clone() of it")
+            explain(
+                f"The {position}th input is read-only and cannot be moved", str(here()), try_="pass a clone() of it"
+            )
         )
     return array
 

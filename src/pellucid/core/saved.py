@@ -1,0 +1,140 @@
+"""What a node kept: checked before it is used, and lifted to Tensors for higher order.
+
+A kept value is refused when it was given back by an earlier backward, when its memory was written after the node was
+made (the ledger of core/aliasing.py knows), or when a NumPy array outside changed it (fingerprints differ).
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from pellucid.core import aliasing
+from pellucid.core.careful import Kind, unpacked
+from pellucid.core.keep import arguments
+from pellucid.core.primitive import INPUTS, kept_names
+from pellucid.core.provenance import Place
+from pellucid.core.tensor import Freed, Node, Tensor, pick, wrap
+from pellucid.errors import InplaceError, explain
+
+ndarray = np.ndarray
+
+
+def saved_values(node: Node) -> Any:
+    """The kept values of a node, checked: not given back yet, not overwritten since."""
+    saved = node.saved
+    if type(saved) is Freed:
+        raise RuntimeError(second_backward(node, saved))
+    if not node.primitive.keeps:
+        return saved
+    if node.extra is not None:
+        check_fingerprints(node)
+        if node.extra.unpack is not None:
+            return unpacked(saved)
+    if node.born < aliasing.latest:
+        check_writes(node, saved)
+        check_exposed(node, saved)
+    return saved
+
+
+names_of = cache(kept_names)
+
+
+def lifted(node: Node, rule: Any, values: Sequence[Any]) -> tuple[Any, ...]:
+    """For higher order: a rule's saved arrays as Tensors again, each joined to the node it came from."""
+    homes = dict(zip(INPUTS, node.inputs, strict=False))
+    result = list(values)
+    for i, name in enumerate(names_of(rule)):
+        value = values[i]
+        if name == "inputs":
+            result[i] = tuple(wrap(v, home) for v, home in zip(value, node.inputs, strict=True))
+        elif name == "y" and type(value) is tuple:
+            result[i] = tuple(_lift_output(node, k, v, len(value)) for k, v in enumerate(value))
+        elif name == "y":
+            result[i] = wrap(value, node)
+        elif name in homes:
+            result[i] = wrap(value, homes[name])
+    return tuple(result)
+
+
+def _lift_output(node: Node, index: int, value: Any, outputs: int) -> Tensor:
+    differentiable = np.dtype(value.dtype).kind not in "biu"
+    return wrap(value, pick(node, index, outputs, tuple(value.shape)) if differentiable else None)
+
+
+def named_values(node: Node, saved: Any) -> Iterable[tuple[str, Any]]:
+    """Every array a node keeps, with the name its rule knows it by."""
+    p = node.primitive
+    if p.pullback is not None:
+        kept: Iterable[tuple[str, Any]] = zip(names_of(p.pullback), saved[0], strict=False)
+    else:
+        kept = (
+            pair
+            for i, rule, _ in p.edges
+            if node.inputs[i] is not None
+            for pair in zip(names_of(rule), arguments(p, saved, i), strict=False)
+        )
+    for name, value in kept:
+        for array in value if type(value) is tuple else (value,):
+            if isinstance(array, (ndarray, Kind)):
+                yield name, array
+
+
+def check_writes(node: Node, saved: Any) -> None:
+    """Refuse a kept array whose memory was written after the node was made."""
+    for name, array in named_values(node, saved):
+        write = aliasing.write_to(getattr(array, "value", array))
+        if write is not None and write.tick > node.born:
+            raise InplaceError(overwritten(node, name, array, write.operation, write.place))
+
+
+def check_fingerprints(node: Node) -> None:
+    """Refuse a kept array that was written through NumPy after it had been saved."""
+    assert node.extra is not None
+    for array, mark in node.extra.fingerprints:
+        if aliasing.fingerprint(array) != mark:
+            raise InplaceError(overwritten(node, "value", array, "NumPy (a write to an array that shares it)", None))
+
+
+def check_exposed(node: Node, saved: Any) -> None:
+    """Refuse a kept array that was exposed to NumPy after it had been saved, and written there."""
+    for name, array in named_values(node, saved):
+        if type(array) is ndarray:
+            owner = aliasing.owner_of(array)
+            exposure = aliasing.EXPOSED.get(id(owner))
+            if exposure is None or exposure[1] < node.born or exposure[2] is None:
+                continue
+            if aliasing.fingerprint(owner) != exposure[2]:
+                by = "NumPy (a write to an array that shares it, from .numpy())"
+                raise InplaceError(overwritten(node, name, array, by, None))
+
+
+ROLES = {
+    "y": "its result", "a": "its first input", "b": "its second input", "c": "its third input",
+    "kept": "a saved tensor",
+}  # fmt: skip
+
+
+def overwritten(node: Node, name: str, array: Any, by: str, place: Place | None) -> str:
+    """The message PyTorch ends with "Good luck!"; ours ends with two lines of the user's."""
+    what = ROLES.get(name, "one of its inputs")
+    version = f", version {aliasing.version_of(array)}" if isinstance(array, ndarray) else ""
+    return explain(
+        f"backward of {node.primitive.name} needs {what}, but that was overwritten by {by}",
+        f"saved at {node.place}" + (f"\n         overwritten at {place}" if place is not None else ""),
+        "one of the variables needed for gradient computation has been modified by an inplace operation "
+        f"(shape {tuple(array.shape)}{version})",
+        f"use the out-of-place form there, or change a copy: {what.split()[-1]}.clone()",
+    )
+
+
+def second_backward(node: Node, freed: Freed) -> str:
+    """A graph was walked twice: name both walks and the op whose values are gone."""
+    return explain(
+        f"Trying to backward through the graph a second time: {node.name()} has given its saved values back",
+        f"the first backward ran at {freed.place}\n         the operation was recorded at {node.place}",
+        "saved values are freed as backward uses them",
+        "backward(retain_graph=True) the first time, one combined loss (loss_a + loss_b).backward(), "
+        "or detach() what is carried over from an earlier step",
+    )
