@@ -45,10 +45,15 @@ from pellucid.dtypes import (
     sparse_coo,
     strided,
 )
+from pellucid.ops.construct import *  # noqa: F403
+from pellucid.ops.convert import is_complex, is_floating_point, is_signed
 from pellucid.ops.create import *  # noqa: F403
+from pellucid.ops.distributions import *  # noqa: F403
+from pellucid.ops.expand import broadcast_shapes
+from pellucid.ops.layout import numel
 from pellucid.ops.operation import OPERATIONS as _OPERATIONS
 from pellucid.ops.random import *  # noqa: F403
-from pellucid.ops.shape import broadcast_shapes, is_complex, is_floating_point, is_signed, numel
+from pellucid.ops.ranges import *  # noqa: F403
 from pellucid.printing import set_printoptions
 
 globals().update(_DTYPE_NAMES)

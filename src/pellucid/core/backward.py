@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
+from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from threading import RLock
 from typing import Any
@@ -40,35 +41,29 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
     Without create_graph the gradients are arrays and the rules compute at once; with it they are Tensors and the
     same rules are recorded. Saved values are given back as soon as they were used, unless retain_graph is set.
     """
-    order = oldest_first(seeds)
-    wanted = None if targets is None else leading_to(targets, order)
+    wanted = None if targets is None else leading_to(targets, oldest_first(seeds))
     spent = None if retain_graph else Freed(here())
     watch = Watch.if_needed()
     straight = not create_graph and wanted is None and watch is None
     grads = seeds
     landed: Gradients = {}
     ours: set[Node] = set()  # nodes whose gradient so far is an array that only this walk holds
-    while order:
-        node = order.pop()
-        g = grads.pop(node, None)
-        if g is None:
-            continue
-        extra, p, saved = node.extra, node.primitive, node.saved
-        if extra is not None:
-            g = on_gradient(node, g, create_graph)
-        if p is ACCUMULATE or (extra is not None and extra.retain is not None) or (targets and node in targets):
-            landed[node] = g
-            if p is ACCUMULATE or (wanted is not None and wanted.isdisjoint(node.inputs)):
-                continue
-        if node.born < aliasing.latest or extra is not None or type(saved) is Freed:
-            saved = saved_values(node)
-        stretched = node.stretched
-        edges: Any
-        inputs: Sequence[Node | None]
-        if straight and extra is None and p.pullback is None:
-            edges, inputs = p.edges, node.inputs
+    # Creation order is a topological order: newest first. Leaves have nothing to run and wait for the end.
+    frontier = [(-node.born, node) for node in seeds if node.primitive is not ACCUMULATE]
+    heapify(frontier)
+    while frontier:
+        node = heappop(frontier)[1]
+        g = grads.pop(node)
+        p, inputs, saved, stretched = node.primitive, node.inputs, node.saved, node.stretched
+        if straight and node.extra is None and p.pullback is None:
+            edges: Any = p.edges
+            if node.born < aliasing.latest or type(saved) is Freed:
+                saved = saved_values(node)
         else:
-            edges, inputs, saved = pulled(node, g, saved, create_graph, wanted, watch)
+            g = arrived(node, g, create_graph, targets, landed)
+            if wanted is not None and wanted.isdisjoint(inputs):
+                continue
+            edges, inputs, saved = pulled(node, g, saved_values(node), create_graph, wanted, watch)
             stretched = True
         for i, rule, arity in edges:
             parent = inputs[i]
@@ -85,7 +80,9 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
             before = grads.get(parent)
             if before is None:
                 grads[parent] = d
-            elif parent in ours and type(d) is ndarray:  # the sum made below is nobody else's array: add to it in place
+                if parent.primitive is not ACCUMULATE:
+                    heappush(frontier, (-parent.born, parent))
+            elif parent in ours and type(d) is ndarray:  # the sum made below is nobody else's array: add in place
                 add(before, d, before)
             else:
                 d = grads[parent] = before + d
@@ -93,7 +90,23 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
                     ours.add(parent)
         if spent is not None and p.keeps:
             node.saved = spent
+    for node in sorted(grads, key=BORN, reverse=True):
+        g = grads.pop(node)
+        if targets is None or node in targets:
+            landed[node] = g if node.extra is None else arrived(node, g, create_graph, targets, landed)
+        del g  # its array may become the leaf's own: see `own`
     return landed
+
+
+def arrived(node: Node, g: Any, create_graph: bool, targets: set[Node] | None, landed: Gradients) -> Any:
+    """A gradient is complete: run the hooks that see it, and keep it if somebody asked for it."""
+    extra = node.extra
+    if extra is not None:
+        g = on_gradient(node, g, create_graph)
+    retained = extra is not None and extra.retain is not None
+    if node.primitive is ACCUMULATE or retained or (targets is not None and node in targets):
+        landed[node] = g
+    return g
 
 
 def pulled(
@@ -193,8 +206,8 @@ def commit(landed: Gradients, create_graph: bool, receivers: Mapping[Node, Tenso
     The writes are prepared first and then run in one call into C, between whose steps Python delivers no
     KeyboardInterrupt. An existing `.grad` is added to in place, as PyTorch does.
     """
+    writes, tensors, hooked = [], [], []
     with COMMIT:
-        writes, hooked, before = [], [], []
         while landed:
             node, g = landed.popitem()
             tensor = receivers[node] if node in receivers else receiver_of(node)
@@ -203,13 +216,18 @@ def commit(landed: Gradients, create_graph: bool, receivers: Mapping[Node, Tenso
             extra = node.extra
             if extra is not None and isinstance(node, Leaf) and (extra.post_accumulate or extra.after):
                 hooked.append((node, tensor, as_tensor(g)))
-            before.append((tensor, tensor._grad))
+            tensors.append(tensor)
             writes.append(prepared(tensor, g, create_graph))
             del g
-        copies = [(t, old, None if old is None else old.array.copy()) for t, old in before] if hooked else []
+        before = [(tensor, tensor._grad, copy_of(tensor._grad)) for tensor in tensors] if hooked else []
         deque(map(operator.call, writes), maxlen=0)
         if hooked:
-            post_accumulate(reversed(hooked), copies)
+            post_accumulate(reversed(hooked), before)
+
+
+def copy_of(grad: Tensor | None) -> Any:
+    """The values of a gradient as they are now."""
+    return None if grad is None else grad.array.copy()
 
 
 def receiver_of(node: Node) -> Tensor | None:
@@ -227,8 +245,7 @@ def prepared(tensor: Tensor, g: Any, create_graph: bool) -> Callable[[], Any]:
         return partial(SET_GRAD, tensor, g if old is None else old + g)
     if isinstance(g, Kind) or isinstance(tensor.array, Kind):
         return partial(SET_GRAD, tensor, wrap(g if old is None else old.array + g))
-    if g.dtype != tensor.array.dtype:
-        g = (g if tensor.array.dtype.kind == "c" else np.real(g)).astype(tensor.array.dtype)
+    g = of_dtype(g, tensor)
     if old is None:
         return partial(SET_GRAD, tensor, wrap(own(g)))
     if old.node is None and isinstance(old.array, ndarray) and old.array.flags.writeable:
@@ -435,6 +452,12 @@ def _returned(g: Any, tensor: Tensor) -> Tensor | None:
         return g
     if isinstance(g, Kind):
         return wrap(g)
-    if g.dtype != tensor.array.dtype:
-        g = (g if tensor.array.dtype.kind == "c" else np.real(g)).astype(tensor.array.dtype)
-    return wrap(copied(g))
+    return wrap(copied(of_dtype(g, tensor)))
+
+
+def of_dtype(g: Any, tensor: Tensor) -> Any:
+    """A gradient in its tensor's dtype; of a real tensor it is real."""
+    dtype = tensor.array.dtype
+    if g.dtype is dtype or g.dtype == dtype:
+        return g
+    return (g if dtype.kind == "c" else np.real(g)).astype(dtype)

@@ -30,6 +30,7 @@ carefully = careful.carefully
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 NUMBERS = frozenset((float, int, bool))
+NOTHING = (None, None)  # what a row of two inputs keeps whose rules ask for nothing, such as add
 
 Operation = Callable[..., Any]
 
@@ -142,12 +143,9 @@ def _unary(p: Primitive) -> Operation:
 def _binary(p: Primitive) -> Operation:
     """Two tensors (or a tensor and a number) in, one out: a hot path."""
     forward = p.forward
-    keep_both, keep_first, keep_second = (
-        keeper(p, (True, True)),
-        keeper(p, (True, False)),
-        keeper(p, (False, True)),
-    )
-    flat = not any(p.rules)
+    keep_both, keep_first, keep_second = (keeper(p, needs) for needs in ((True, True), (True, False), (False, True)))
+    flat, keeps = not any(p.rules), any(arity for _, _, arity in p.edges)
+    other_shape = not p.elementwise  # a matrix product: the result's shape does not follow by broadcasting
 
     def operation(input: Any, other: Any) -> Any:
         global caller
@@ -195,19 +193,29 @@ def _binary(p: Primitive) -> Operation:
                 out.cut = cut_beyond(input) or cut_beyond(other)
                 return out
             keep = keep_second
+            shape = second.shape
+            stretched = other_shape or x.shape != shape
             if input.cut is not None:
                 refuse_inference(p, input)
         else:
-            keep = keep_first if second is None else keep_both
-            if second is None and z.ndim and other.cut is not None:
-                refuse_inference(p, other)
+            shape = first.shape  # a node knows its shape: asking the array costs 45 ns each time
+            if second is not None:
+                keep = keep_both
+                stretched = other_shape or second.shape != shape
+            else:
+                keep = keep_first
+                stretched = other_shape
+                if type(other) not in NUMBERS:
+                    stretched = other_shape or z.shape != shape
+                    if other.cut is not None:
+                        refuse_inference(p, other)
         out.cut = None
         node = out.node = new(Node)
         node.primitive = p
         node.inputs = (first, second)
-        node.saved = keep(y, x, z, ())
-        shape = node.shape = y.shape
-        node.stretched = x.shape != shape or z.shape != shape
+        node.saved = keep(y, x, z, ()) if keeps else NOTHING
+        node.shape = y.shape if stretched else shape
+        node.stretched = stretched
         node.born = tick()
         node.extra = None
         frame = getframe(1)

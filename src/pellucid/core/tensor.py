@@ -311,7 +311,7 @@ class Tensor(Operators):
 
     @staticmethod
     def from_data(data: Any, **options: Any) -> "Tensor":
-        """Make a tensor of whatever the user has; ops/create.py gives the body."""
+        """Make a tensor of whatever the user has; ops/construct.py gives the body."""
         raise NotImplementedError
 
     if TYPE_CHECKING:  # the rows of the table and core/attributes.py attach the other methods

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from pellucid.core.primitive import elementwise
-from pellucid.core.provenance import here
 from pellucid.core.record import bind
-from pellucid.errors import explain
+from pellucid.ops.arguments import refusal
 from pellucid.ops.compare import only
 from pellucid.ops.elementwise import erf, exp, sigmoid, special, tanh
 from pellucid.ops.operation import Draw, Sample, call, operation, unary_samples
@@ -122,5 +121,5 @@ def gelu(input: Any, *, approximate: str = "none") -> Any:
     tensor([-0.1587,  0.0000,  0.8413])
     """
     if approximate not in GELUS:
-        raise RuntimeError(explain(f"approximate argument must be either none or tanh, not {approximate}", str(here())))
+        raise refusal(RuntimeError, f"approximate argument must be either none or tanh, not {approximate}")
     return GELUS[approximate](input)

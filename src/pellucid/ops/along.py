@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from pellucid import dtypes
-from pellucid.core.careful import HALVES, current_array, plain
+from pellucid.core.careful import HALVES, current_array
 from pellucid.core.primitive import backward_name, multilinear
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.operation import Draw, Sample, call
-from pellucid.ops.shape import cast_row, refusal, reshape_row
+from pellucid.ops.shape import reshape_row
 
 
 @lru_cache(maxsize=4096)
@@ -32,30 +31,6 @@ def kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
 def bare(tensor: Tensor) -> Tensor:
     """A tensor's array without its history: for working out indices, which have no derivative."""
     return wrap(current_array(tensor))
-
-
-def as_type(input: Any, dtype: Any) -> Any:
-    """The tensor in the dtype that the caller asked for; None leaves it."""
-    if dtype is None:
-        return input
-    source, target = plain(input.array.dtype), dtypes.as_numpy_dtype(dtype)
-    return input if source == target else cast_row(input, target, source)
-
-
-def name_of(input: Any) -> str:
-    """PyTorch's name of a tensor's dtype in error messages, such as Long."""
-    return dtypes._SCALAR_TYPE_NAMES[dtypes.from_numpy_dtype(input.array.dtype).name]
-
-
-def is_floating(input: Any) -> bool:
-    """Whether a tensor holds real or complex numbers, not integers or truth values (bfloat16 is of kind V)."""
-    return input.array.dtype.kind not in "biu"
-
-
-def refuse(input: Any, kinds: str, what: str, error: type[Exception] = RuntimeError) -> None:
-    """Raise PyTorch's error if the tensor's dtype is of one of these kinds (b: bool, c: complex, i: integer)."""
-    if input.array.dtype.kind in kinds:
-        raise refusal(error, what.format(name_of(input)), f"the dtype is {input.dtype}")
 
 
 def line_samples(draw: Draw) -> list[Sample]:

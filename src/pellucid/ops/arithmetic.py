@@ -12,18 +12,10 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core.inplace import in_place
 from pellucid.core.primitive import elementwise, same
-from pellucid.core.provenance import here
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor
-from pellucid.errors import explain
-from pellucid.ops.compare import (
-    bitwise_and,
-    bitwise_left_shift,
-    bitwise_or,
-    bitwise_right_shift,
-    bitwise_xor,
-    only,
-)  # fmt: skip
+from pellucid.ops.arguments import refusal
+from pellucid.ops.compare import bitwise_and, bitwise_left_shift, bitwise_or, bitwise_right_shift, bitwise_xor, only
 from pellucid.ops.operation import (
     Draw,
     Sample,
@@ -35,7 +27,7 @@ from pellucid.ops.operation import (
     publish,
     unary,
     unary_samples,
-)  # fmt: skip
+)
 from pellucid.ops.power import pow
 from pellucid.ops.select import kind_of
 from pellucid.ops.shape import zeros_like_row
@@ -70,13 +62,11 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
     if type(alpha) is float:
         operands = [value.array if isinstance(value, Tensor) else value for value in (input, other)]
         if dtypes.promote(operands).kind in "biu":
-            raise RuntimeError(
-                explain(
-                    "For integral input tensors, argument alpha must not be a floating point number.",
-                    str(here()),
-                    f"alpha is {alpha} and both operands are whole numbers",
-                    "convert one of them first, e.g. x.float()",
-                )
+            raise refusal(
+                RuntimeError,
+                "For integral input tensors, argument alpha must not be a floating point number.",
+                f"alpha is {alpha} and both operands are whole numbers",
+                "convert one of them first, e.g. x.float()",
             )
     return other * alpha
 
@@ -198,11 +188,9 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """
     quotient = QUOTIENTS.get(rounding_mode)
     if quotient is None:
-        raise RuntimeError(
-            explain(
-                f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'",
-                str(here()),
-            )
+        raise refusal(
+            RuntimeError,
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'",
         )
     return quotient(input, other)
 
@@ -276,7 +264,7 @@ neg = unary(
 def positive(input: Any) -> Any:
     """The tensor itself, as `+x`."""
     if isinstance(input, Tensor) and input.array.dtype.kind == "b":
-        raise RuntimeError(explain("The `+` operator, on a bool tensor is not supported.", str(here())))
+        raise refusal(RuntimeError, "The `+` operator, on a bool tensor is not supported.")
     return input
 
 
@@ -366,12 +354,10 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     tensor([2., 4.])
     """
     if {kind_of(tensor1), kind_of(tensor2)} <= set("biu"):
-        raise RuntimeError(
-            explain(
-                "Integer division with addcdiv is no longer supported",
-                str(here()),
-                try_="input + value * torch.true_divide(tensor1, tensor2), or divide with rounding_mode='trunc'",
-            )
+        raise refusal(
+            RuntimeError,
+            "Integer division with addcdiv is no longer supported",
+            try_="input + value * torch.true_divide(tensor1, tensor2), or divide with rounding_mode='trunc'",
         )
     return _addcdiv_row(input, tensor1, tensor2, value)
 

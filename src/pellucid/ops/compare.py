@@ -11,10 +11,9 @@ import numpy as np
 from pellucid.core.attributes import concrete
 from pellucid.core.careful import Kind
 from pellucid.core.primitive import elementwise, same
-from pellucid.core.provenance import here
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor
-from pellucid.errors import explain
+from pellucid.ops.arguments import refusal
 from pellucid.ops.operation import Draw, Sample, binary, broadcast_hint, call, operation, publish, unary
 from pellucid.ops.shape import zeros_like_row
 
@@ -31,8 +30,8 @@ def only(kinds: str, forward: Callable[..., Any]) -> Callable[..., Any]:
     def refusing(a: np.ndarray, *others: Any) -> Any:
         kind = a.dtype.kind
         if kind not in kinds:
-            raise NotImplementedError(
-                explain(f"{name} is not implemented for {NAMES.get(kind, a.dtype)}", str(here()), try_="x.float()")
+            raise refusal(
+                NotImplementedError, f"{name} is not implemented for {NAMES.get(kind, a.dtype)}", try_="x.float()"
             )
         return forward(a, *others)
 
@@ -157,12 +156,10 @@ bitwise_right_shift = binary(
 def _invert(self: Any) -> Any:
     """`~x`."""
     if (self.array if isinstance(self, Tensor) else self).dtype.kind not in "biu":
-        raise TypeError(
-            explain(
-                "~ (operator.invert) is only implemented on integer and Boolean-type tensors",
-                str(here()),
-                try_="compare first, e.g. ~(x > 0)",
-            )
+        raise refusal(
+            TypeError,
+            "~ (operator.invert) is only implemented on integer and Boolean-type tensors",
+            try_="compare first, e.g. ~(x > 0)",
         )
     return bitwise_not(self)
 
@@ -215,7 +212,7 @@ _isclose_row = bind(
 
 def _check_tolerance(name: str, value: float) -> None:
     if value < 0:
-        raise RuntimeError(explain(f"{name} must be greater than or equal to zero, but got {value}", str(here())))
+        raise refusal(RuntimeError, f"{name} must be greater than or equal to zero, but got {value}")
 
 
 def _close_samples(draw: Draw) -> Iterable[Sample]:

@@ -9,15 +9,16 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from pellucid.core.inplace import in_place
 from pellucid.core.primitive import add_up, general, multilinear
-from pellucid.core.provenance import here
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Operators
-from pellucid.errors import explain
+from pellucid.ops.arguments import refusal
 from pellucid.ops.compare import only, pairs, sign_of
 from pellucid.ops.elementwise import cos, sin
+from pellucid.ops.layout import stride
 from pellucid.ops.operation import Draw, Sample, broadcast_hint, call, operation, publish, unary_samples
 from pellucid.ops.select import drop, kind_of
 from pellucid.ops.shape import zeros_like_row
@@ -103,12 +104,10 @@ def imag(input: Any) -> Any:
     tensor([ 2., -4.])
     """
     if not _is_complex(input):
-        raise RuntimeError(
-            explain(
-                "imag is not implemented for tensors with non-complex dtypes.",
-                str(here()),
-                try_="torch.zeros_like(x): a real tensor has no imaginary part",
-            )
+        raise refusal(
+            RuntimeError,
+            "imag is not implemented for tensors with non-complex dtypes.",
+            try_="torch.zeros_like(x): a real tensor has no imaginary part",
         )
     return imag_row(input)
 
@@ -229,8 +228,8 @@ publish(
 def _abs_in_place(self: Any) -> Any:
     """In-place form of `abs`; a complex tensor has no room for it that would be real."""
     if _is_complex(self):
-        raise RuntimeError(
-            explain("In-place abs is not supported for complex tensors.", str(here()), try_="use the out-of-place form")
+        raise refusal(
+            RuntimeError, "In-place abs is not supported for complex tensors.", try_="use the out-of-place form"
         )
     return _real_abs_in_place(self)
 
@@ -277,3 +276,61 @@ def angle(input: Any) -> Any:
     tensor([1.5708, 3.1416])
     """
     return _angle_row(input)
+
+
+# --- complex numbers as pairs
+
+
+def _as_real(a: ndarray) -> ndarray:
+    return a[..., None].view(a.real.dtype)
+
+
+def _as_complex(a: ndarray) -> ndarray:
+    if a.strides[-1] != a.itemsize:
+        a = a.copy()
+    return a.view(np.result_type(a.dtype, np.complex64))[..., 0]
+
+
+view_as_real_row = bind(
+    multilinear(
+        "view_as_real", _as_real, lambda g: view_as_complex_row(g), view=True, batch=lambda op, a: op(a)
+    )
+)
+view_as_complex_row = bind(
+    multilinear(
+        "view_as_complex", _as_complex, lambda g: view_as_real_row(g), view=True, batch=lambda op, a: op(a)
+    )
+)
+
+
+@operation(samples=lambda draw: [call(draw.complex(2, 3)), call(draw.complex()), call(draw.complex(0))])
+def view_as_real(input: Any) -> Any:
+    """A complex tensor as pairs (real, imaginary) in a new last dimension: a view.
+
+    >>> import pellucid as torch
+    >>> torch.view_as_real(torch.tensor([1 + 2j]))
+    tensor([[1., 2.]])
+    """
+    if np.dtype(input.array.dtype).kind != "c":
+        raise refusal(RuntimeError, "view_as_real is only supported for complex tensors")
+    return view_as_real_row(input)
+
+
+@operation(samples=lambda draw: [call(draw(2, 2)), call(draw(2)), call(draw(3, 1, 2))])
+def view_as_complex(input: Any) -> Any:
+    """Pairs (real, imaginary) in the last dimension as complex numbers: a view.
+
+    >>> import pellucid as torch
+    >>> torch.view_as_complex(torch.tensor([[1.0, 2.0]]))
+    tensor([1.+2.j])
+    """
+    if np.dtype(input.array.dtype) not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise refusal(
+            RuntimeError,
+            f"view_as_complex is only supported for half, float and double tensors, but got a tensor of {input.dtype}",
+        )
+    if not input.ndim or input.shape[-1] != 2:
+        raise refusal(RuntimeError, "Tensor must have a last dimension of size 2")
+    if isinstance(input.array, ndarray) and stride(input)[-1] != 1:
+        raise refusal(RuntimeError, "Tensor must have a last dimension with stride 1")
+    return view_as_complex_row(input)

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from pellucid.core.primitive import add_up, general
-from pellucid.core.provenance import here
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
-from pellucid.errors import explain
+from pellucid.ops.arguments import refusal
+from pellucid.ops.axes import permute_row
+from pellucid.ops.expand import expand_row
 from pellucid.ops.operation import call, operation
-from pellucid.ops.shape import expand_row, permute_row, reshape_row
+from pellucid.ops.shape import reshape_row
 
 Terms = tuple[str, ...]  # the letters of each operand
 
@@ -204,7 +205,7 @@ einsum_row = bind(general("einsum", _evaluate, jvp=_jvp, pullback=_pullback, dty
 
 
 def _fail(what: str) -> None:
-    raise RuntimeError(explain(f"einsum(): {what}", str(here())))
+    raise refusal(RuntimeError, f"einsum(): {what}")
 
 
 def _from_sublists(arguments: Sequence[Any]) -> tuple[str, list[Any]]:

@@ -12,11 +12,12 @@ from pellucid import return_types
 from pellucid.core.primitive import constant, general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
-from pellucid.ops.along import bare, kept, line_samples, picker, refuse
+from pellucid.ops.along import bare, kept, line_samples, picker
+from pellucid.ops.arguments import axis_of, refusal, refuse
+from pellucid.ops.expand import expand_row
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.reduce import add_reduce, back, behind_batch, nonempty_samples, normal, shifted, sum_all_row, sum_row
 from pellucid.ops.select import maximum, minimum
-from pellucid.ops.shape import axis_of, expand_row, refusal
 
 maximum_reduce, minimum_reduce = np.maximum.reduce, np.minimum.reduce
 

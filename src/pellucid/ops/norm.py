@@ -7,13 +7,14 @@ import numpy as np
 
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
-from pellucid.ops.along import as_type, is_floating, name_of
+from pellucid.ops.arguments import is_floating, name_of, refusal
 from pellucid.ops.compare import sign
 from pellucid.ops.complex_numbers import abs
+from pellucid.ops.convert import as_type
 from pellucid.ops.extremes import shares_row
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.reduce import back, nonempty_samples, normal, shifted, sum_row
-from pellucid.ops.shape import refusal, zeros_like_row
+from pellucid.ops.shape import zeros_like_row
 
 
 def _norm(a: np.ndarray, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:

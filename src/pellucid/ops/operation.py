@@ -11,9 +11,9 @@ import numpy as np
 
 from pellucid.core.inplace import in_place
 from pellucid.core.primitive import Primitive, elementwise
+from pellucid.core.provenance import here
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Leaf, Tensor, wrap
-from pellucid.core.provenance import here
 
 Function = Callable[..., Any]
 

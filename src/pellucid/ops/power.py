@@ -8,10 +8,9 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core.primitive import elementwise
-from pellucid.core.provenance import here
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor
-from pellucid.errors import explain
+from pellucid.ops.arguments import refusal
 from pellucid.ops.compare import only
 from pellucid.ops.elementwise import log
 from pellucid.ops.operation import Draw, Sample, binary_samples, broadcast_hint, call, operation, publish, unary_samples
@@ -105,7 +104,7 @@ def pow(input: Any, exponent: Any) -> Any:
     """
     if isinstance(exponent, (int, float, complex)):
         if isinstance(input, (int, float, complex)):
-            raise TypeError(explain("pow() takes at least one Tensor, got two numbers", str(here()), try_="a ** b"))
+            raise refusal(TypeError, "pow() takes at least one Tensor, got two numbers", try_="a ** b")
         return pow_number_row(_meeting(input, exponent), exponent)
     if isinstance(input, (int, float, complex)):
         return pow_of_number_row(_meeting(exponent, input), input)

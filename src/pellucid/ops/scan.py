@@ -13,11 +13,14 @@ from pellucid import return_types
 from pellucid.core.primitive import constant, general, multilinear
 from pellucid.core.primitive import elementwise as elementwise_row
 from pellucid.core.record import bind
-from pellucid.ops.along import as_type, bare, lengthwise, line_samples, refuse, taker
+from pellucid.ops.along import bare, lengthwise, line_samples, taker
+from pellucid.ops.arguments import axis_of, refusal, refuse
+from pellucid.ops.axes import flip_row
+from pellucid.ops.convert import as_type
 from pellucid.ops.elementwise import exp
 from pellucid.ops.join import cat
 from pellucid.ops.operation import Draw, Sample, call, operation
-from pellucid.ops.shape import axis_of, flip_row, refusal, slice_row, unslice_row
+from pellucid.ops.slicing import slice_row, unslice_row
 
 add_accumulate = np.add.accumulate
 multiply_accumulate = np.multiply.accumulate

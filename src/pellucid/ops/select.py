@@ -7,18 +7,18 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy._core.umath import clip  # type: ignore[attr-defined] # the ufunc: np.clip takes three times as long
+from numpy._core.umath import clip
 
 from pellucid import dtypes
 from pellucid.core.careful import Kind
 from pellucid.core.primitive import elementwise
-from pellucid.core.provenance import here
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor, wrap
-from pellucid.errors import explain
+from pellucid.ops.arguments import refusal
 from pellucid.ops.compare import integer_pairs, isfinite, isnan, only, pairs
+from pellucid.ops.convert import cast_row
 from pellucid.ops.operation import Draw, Sample, binary, broadcast_hint, call, operation, publish, unary
-from pellucid.ops.shape import cast_row, zeros_like_row
+from pellucid.ops.shape import zeros_like_row
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 BITS = {F32: np.dtype(np.uint32), F64: np.dtype(np.uint64)}
@@ -116,12 +116,10 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
     if kind_of(condition) != "b":
-        raise RuntimeError(
-            explain(
-                f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}",
-                str(here()),
-                try_="compare it first, e.g. condition != 0",
-            )
+        raise refusal(
+            RuntimeError,
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}",
+            try_="compare it first, e.g. condition != 0",
         )
     return where_row(condition, *meet(input, other))
 
@@ -266,7 +264,7 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     tensor([-1.0000,  0.5000,  1.0000])
     """
     if min is None and max is None:
-        raise RuntimeError(explain("torch.clamp: At least one of 'min' or 'max' must not be None", str(here())))
+        raise refusal(RuntimeError, "torch.clamp: At least one of 'min' or 'max' must not be None")
     _refuse_complex(input, "clamp")
     if not isinstance(min, (Tensor, Kind)) and not isinstance(max, (Tensor, Kind)):
         return _clamp_row(_widened(input, min, max), min, max)
@@ -277,8 +275,8 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
 
 def _refuse_complex(input: Any, name: str) -> None:
     if kind_of(input) == "c":
-        raise NotImplementedError(
-            explain(f"{name} is not supported for complex types", str(here()), "complex numbers have no order")
+        raise refusal(
+            NotImplementedError, f"{name} is not supported for complex types", "complex numbers have no order"
         )
 
 

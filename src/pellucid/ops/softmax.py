@@ -6,11 +6,12 @@ import numpy as np
 
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
-from pellucid.ops.along import as_type, line_samples, refuse
+from pellucid.ops.along import line_samples
+from pellucid.ops.arguments import axis_of, refuse
+from pellucid.ops.convert import as_type
 from pellucid.ops.elementwise import exp
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.reduce import sum_row
-from pellucid.ops.shape import axis_of
 
 add_reduce = np.add.reduce
 maximum_reduce = np.maximum.reduce

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
-from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor, wrap
-from pellucid.errors import explain
+from pellucid.ops.arguments import refusal
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 DEFAULT_SEED = 67280421310721  # PyTorch's, of a generator that was not seeded
@@ -59,7 +58,7 @@ class Generator:
         if not isinstance(seed, (int, np.integer)):
             raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
         if not -(2**63) <= seed < 2**64:
-            raise ValueError(explain("manual_seed: Overflow when unpacking long long", str(here())))
+            raise refusal(ValueError, "manual_seed: Overflow when unpacking long long")
         self._begin(int(seed) % 2**64)
         return self
 
@@ -103,10 +102,10 @@ class Generator:
         data = np.ascontiguousarray(new_state.array).tobytes()
         if len(data) != STATE.itemsize:
             text = f"Expected a CPUGeneratorImplState of size {STATE.itemsize} but found the input RNG state size to be"
-            raise RuntimeError(explain(f"{text} {len(data)}", str(here())))
+            raise refusal(RuntimeError, f"{text} {len(data)}")
         state = np.frombuffer(data, STATE)[0]
         if not 0 < state["left"] <= WORDS or not state["seeded"]:
-            raise RuntimeError(explain("set_state: Invalid mt19937 state", str(here())))
+            raise refusal(RuntimeError, "set_state: Invalid mt19937 state")
         position = WORDS if state["left"] == 1 else int(state["next"])
         engine = np.random.MT19937()
         words = state["words"].astype(np.uint32)

@@ -16,8 +16,11 @@ from pellucid.core.careful import Kind, compute, foreign, layers, plain
 from pellucid.core.primitive import BOUND, Primitive, multilinear
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
+from pellucid.ops.axes import permute_row
+from pellucid.ops.expand import expand_row
 from pellucid.ops.reduce import sum_row
-from pellucid.ops.shape import expand_row, permute_row, reshape_row, slice_row
+from pellucid.ops.shape import reshape_row
+from pellucid.ops.slicing import slice_row
 from pellucid.transforms.levels import belongs, check_room, entered_from_outside, layer, next_level, owned
 from pellucid.transforms.tree import Structure, flatten, spread
 

@@ -18,7 +18,9 @@ from pellucid.core.primitive import Primitive, edges_of, same
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Leaf, Node, Tensor, wrap
 from pellucid.errors import explain
-from pellucid.ops.shape import permute_row, reshape_row, slice_row
+from pellucid.ops.axes import permute_row
+from pellucid.ops.shape import reshape_row
+from pellucid.ops.slicing import slice_row
 from pellucid.transforms.batch import vmap
 from pellucid.transforms.forward import jvp, zeros_like
 from pellucid.transforms.tree import Structure, flatten, map_tree

@@ -1,0 +1,84 @@
+"""What the operations ask of their arguments: dimensions, sizes and dtypes in normal form, or a refusal.
+
+A refusal is an error in PyTorch's words that names the user's line and, where it can, says why and what to try.
+"""
+
+from collections.abc import Callable
+from operator import index as as_int
+from typing import Any
+
+from pellucid import dtypes
+from pellucid.core.provenance import here
+from pellucid.errors import explain
+
+Axes = tuple[int, ...]
+Shape = tuple[int, ...]
+Row = Callable[..., Any]
+ALL = slice(None)
+INTEGERS = frozenset((int,))
+
+
+def refusal(kind: type[Exception], what: str, why: str | None = None, try_: str | None = None) -> Exception:
+    """An error with the user's line; a row's forward may raise it and it passes through as it is."""
+    error = kind(explain(what, str(here()), why, try_))
+    error.explained = True  # type: ignore[attr-defined]
+    return error
+
+
+def axis_of(dim: Any, ndim: int) -> int:
+    """A dimension as a non-negative int; a 0-d tensor counts as one of a single dimension.
+
+    >>> axis_of(-1, 3)
+    2
+    """
+    axis = as_int(dim)
+    span = ndim or 1
+    if not -span <= axis < span:
+        raise refusal(
+            IndexError,
+            f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {axis})",
+            f"the tensor has {ndim} dimensions",
+        )
+    return axis % span
+
+
+def axes_of(dims: Any, ndim: int) -> Axes:
+    """One or several dimensions as non-negative ints, each at most once."""
+    axes = tuple(axis_of(d, ndim) for d in (dims if isinstance(dims, (tuple, list)) else (dims,)))
+    if len(set(axes)) != len(axes):
+        twice = next(axis for axis in axes if axes.count(axis) > 1)
+        raise refusal(RuntimeError, f"dim {twice} appears multiple times in the list of dims")
+    return axes
+
+
+def sizes_of(sizes: Any) -> Shape:
+    """Sizes given as `(2, 3)` or as `2, 3`: a tuple of ints.
+
+    >>> sizes_of(((2, 3),)), sizes_of((2, 3))
+    ((2, 3), (2, 3))
+    """
+    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
+        sizes = sizes[0]
+    return tuple(map(as_int, sizes))
+
+
+def name_of(input: Any) -> str:
+    """PyTorch's name of a tensor's dtype in error messages, such as Long."""
+    return dtypes._SCALAR_TYPE_NAMES[dtypes.from_numpy_dtype(input.array.dtype).name]
+
+
+def is_floating(input: Any) -> bool:
+    """Whether a tensor holds real or complex numbers, not integers or truth values (bfloat16 is of kind V)."""
+    return input.array.dtype.kind not in "biu"
+
+
+def refuse(input: Any, kinds: str, what: str, error: type[Exception] = RuntimeError) -> None:
+    """Raise PyTorch's error if the tensor's dtype is of one of these kinds (b: bool, c: complex, i: integer)."""
+    if input.array.dtype.kind in kinds:
+        raise refusal(error, what.format(name_of(input)), f"the dtype is {input.dtype}")
+
+
+def expect(fits: bool, what: str) -> None:
+    """Raise PyTorch's error for arguments of the wrong rank or size."""
+    if not fits:
+        raise refusal(RuntimeError, what)

@@ -1,0 +1,218 @@
+"""Copies and conversions: clone, contiguous, to, float() and its kin, and questions about the dtype.
+
+Two rows do it all: `cast` (another dtype; the gradient is cast back) and `clone` (the same dtype, memory of its own).
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from pellucid import dtypes
+from pellucid.core.careful import plain
+from pellucid.core.primitive import multilinear
+from pellucid.core.record import attach, bind
+from pellucid.core.tensor import Tensor
+from pellucid.ops.arguments import refusal
+from pellucid.ops.operation import call, operation
+
+
+def _astype(a: ndarray, dtype: np.dtype, source: np.dtype) -> ndarray:
+    return (a.real if a.dtype.kind == "c" and dtype.kind != "c" else a).astype(dtype)
+
+
+cast_row = bind(
+    multilinear(
+        "cast", _astype, lambda g, dtype, source: cast_row(g, source, dtype),
+        grad_name="ToCopyBackward0", batch=lambda op, a, dtype, source: op(a, dtype, source),
+    )
+)  # fmt: skip
+# order: "K" keeps the strides of a dense tensor, "C" makes it contiguous
+clone_row = bind(
+    multilinear(
+        "clone", lambda a, order: a.copy(order), lambda g, order: g, batch=lambda op, a, order: op(a, order)
+    )
+)
+
+
+# --- copies
+
+
+@operation(
+    samples=lambda draw: [call(draw(2, 3)), call(draw()), call(draw(0)), call(draw(2, 3).mT), call(draw(1, 2, 3))]
+)
+def clone(input: Any, *, memory_format: Any = None) -> Any:
+    """A copy with its own memory; gradients flow through it.
+
+    >>> import pellucid as torch
+    >>> torch.ones(2, requires_grad=True).clone()
+    tensor([1., 1.], grad_fn=<CloneBackward0>)
+    """
+    return clone_row(input, "C" if memory_format is dtypes.contiguous_format else "K")
+
+
+@operation(samples=lambda draw: [call(draw(2, 3)), call(draw(2, 3).mT), call(draw())], reference="")
+def contiguous(input: Any, memory_format: Any = None) -> Any:
+    """The tensor itself if its elements lie in order, else a copy in which they do.
+
+    >>> import pellucid as torch
+    >>> torch.zeros(2, 3).t().contiguous().stride()
+    (2, 1)
+    """
+    array = input.array
+    return input if not isinstance(array, ndarray) or array.flags.c_contiguous else clone_row(input, "C")
+
+
+# --- conversions
+
+
+def as_type(input: Any, dtype: Any) -> Any:
+    """The tensor in the dtype that the caller asked for; None leaves it."""
+    if dtype is None:
+        return input
+    source, target = plain(input.array.dtype), dtypes.as_numpy_dtype(dtype)
+    return input if source == target else cast_row(input, target, source)
+
+
+def to(input: Any, *args: Any, **kwargs: Any) -> Any:
+    """The tensor in another dtype; itself if nothing changes.
+
+    Takes a dtype, a device ('cpu' is the only one), another tensor, or several of them, as PyTorch does.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([1, 2]).to(torch.float64)
+    tensor([1., 2.], dtype=torch.float64)
+    """
+    dtype, copy = _wanted(list(args), dict(kwargs))
+    converted = as_type(input, dtype)
+    if converted is not input or not copy:
+        return converted
+    source = plain(input.array.dtype)
+    return cast_row(input, source, source)
+
+
+def _wanted(args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, bool]:
+    """The dtype and copy flag among the arguments of `to`."""
+    dtype, device, other = kwargs.pop("dtype", None), kwargs.pop("device", None), kwargs.pop("other", None)
+    copy = kwargs.pop("copy", False)
+    kwargs.pop("non_blocking", None)
+    kwargs.pop("memory_format", None)
+    if kwargs:
+        raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    if args and isinstance(args[0], Tensor):
+        other = args.pop(0)
+    if args and not isinstance(args[0], bool) and isinstance(args[0], (str, dtypes.device, int, type(None))):
+        device = args.pop(0)
+    if args and not isinstance(args[0], bool) and args[0] is not None:
+        dtype = args.pop(0)
+    elif args and args[0] is None:
+        args.pop(0)
+    if len(args) > 1:  # (non_blocking, copy)
+        copy = args[1]
+    dtypes.check_device(device)
+    return (other.dtype if other is not None else dtype), bool(copy)
+
+
+attach("to", to)
+
+
+def _conversion(name: str, dtype: dtypes.dtype) -> None:
+    def convert(input: Any, memory_format: Any = None) -> Any:
+        return as_type(input, dtype)
+
+    convert.__name__ = convert.__qualname__ = name
+    convert.__doc__ = f"The tensor as {dtype}: short for `to({dtype})`."
+    attach(name, convert)
+
+
+for _name, _dtype in {
+    "float": dtypes.float32, "double": dtypes.float64, "half": dtypes.float16, "bfloat16": dtypes.bfloat16,
+    "int": dtypes.int32, "long": dtypes.int64, "short": dtypes.int16, "char": dtypes.int8, "byte": dtypes.uint8,
+    "bool": dtypes.bool_, "cfloat": dtypes.complex64, "cdouble": dtypes.complex128,
+}.items():  # fmt: skip
+    _conversion(_name, _dtype)
+
+
+TYPE_NAMES = {
+    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int32": "Int",
+    "int64": "Long", "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+}  # fmt: skip
+
+
+def type_(input: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The name of the tensor's type, or the tensor in another type (a dtype, or a name such as torch.FloatTensor).
+
+    >>> import pellucid as torch
+    >>> torch.zeros(1).type(), torch.zeros(1).type(torch.int64).dtype
+    ('torch.FloatTensor', torch.int64)
+    """
+    if dtype is None:
+        return f"torch.{TYPE_NAMES.get(input.dtype.name, input.dtype.name)}Tensor"
+    if isinstance(dtype, str):
+        named = {f"torch.{shown}Tensor": name for name, shown in TYPE_NAMES.items()}.get(dtype)
+        if named is None:
+            raise refusal(ValueError, f"invalid type: '{dtype}'")
+        dtype = dtypes.DTYPE_NAMES[named]
+    return to(input, dtype)
+
+
+attach("type", type_)
+
+
+def type_as(input: Any, other: Any) -> Any:
+    """The tensor in the dtype of another.
+
+    >>> import pellucid as torch
+    >>> torch.zeros(1).type_as(torch.ones(1, dtype=torch.float64)).dtype
+    torch.float64
+    """
+    return to(input, other.dtype)
+
+
+def cpu(input: Any, memory_format: Any = None) -> Any:
+    """The tensor itself: it lives on the CPU already."""
+    return input
+
+
+def cuda(input: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
+    """Always an error: Pellucid runs on the CPU."""
+    raise refusal(RuntimeError, "Pellucid runs on the CPU only: there is no CUDA device", try_="leave .cuda() out")
+
+
+for _method in (type_as, cpu, cuda):
+    attach(_method.__name__, _method)
+
+
+def is_floating_point(input: Any) -> bool:
+    """Whether the elements are floating point numbers.
+
+    >>> import pellucid as torch
+    >>> torch.is_floating_point(torch.zeros(1))
+    True
+    """
+    return bool(input.dtype.is_floating_point)
+
+
+def is_complex(input: Any) -> bool:
+    """Whether the elements are complex numbers.
+
+    >>> import pellucid as torch
+    >>> torch.is_complex(torch.zeros(1))
+    False
+    """
+    return bool(input.dtype.is_complex)
+
+
+def is_signed(input: Any) -> bool:
+    """Whether the elements can be negative.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([1], dtype=torch.uint8).is_signed()
+    False
+    """
+    return bool(input.dtype.is_signed)
+
+
+for _question in (is_floating_point, is_complex, is_signed):
+    attach(_question.__name__, _question)

@@ -1,0 +1,233 @@
+"""Diagonals and triangles of matrices: diagonal, diag_embed, diag, trace, tril, triu.
+
+A diagonal is a view; its adjoint puts a vector on the diagonal of a matrix of zeros.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from pellucid import dtypes
+from pellucid.core.primitive import BOUND, multilinear
+from pellucid.core.record import bind
+from pellucid.core.tensor import Tensor, wrap
+from pellucid.ops.arguments import Row, Shape, axis_of, expect, refusal
+from pellucid.ops.convert import clone_row
+from pellucid.ops.expand import expand_row
+from pellucid.ops.operation import Draw, Sample, call, operation
+from pellucid.ops.reduce import sum_row
+from pellucid.ops.shape import reshape
+
+
+def _diagonal(a: ndarray, offset: int, axis1: int, axis2: int) -> ndarray:
+    found = a.diagonal(offset, axis1, axis2)
+    if a.flags.writeable:
+        found.flags.writeable = True  # NumPy gives a view but locks it
+    return found
+
+
+def _embed(g: ndarray, shape: Shape, offset: int, axis1: int, axis2: int) -> ndarray:
+    out = np.zeros(shape, g.dtype)
+    _diagonal(out, offset, axis1, axis2)[...] = g
+    return out
+
+
+diagonal_row = bind(
+    multilinear(
+        "diagonal", _diagonal,
+        lambda g, a_shape, offset, axis1, axis2: diag_embed_row(g, a_shape, offset, axis1, axis2),
+        view=True, batch=lambda op, a, offset, axis1, axis2: op(a, offset, axis1 + 1, axis2 + 1),
+    )
+)  # fmt: skip
+diag_embed_row = bind(
+    multilinear(
+        "diag_embed", _embed,
+        lambda g, shape, offset, axis1, axis2: diagonal_row(g, offset, axis1, axis2),
+        batch=lambda op, a, shape, offset, axis1, axis2: op(a, (a.shape[0], *shape), offset, axis1 + 1, axis2 + 1),
+    )
+)  # fmt: skip
+
+
+@operation(
+    samples=lambda draw: [
+        call(draw(3, 3)), call(draw(2, 4), 1), call(draw(4, 2), -1), call(draw(2, 3, 4), 0, 1, 2), call(draw(2, 3), 5),
+        call(draw(2, 3, 3), 0, -2, -1), call(draw(3, 2, 3), 1, 2, 0), call(draw(0, 2)),
+    ]
+)  # fmt: skip
+def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """The diagonal of every matrix, as the last dimension: a view.
+
+    >>> import pellucid as torch
+    >>> torch.arange(9).reshape(3, 3).diagonal()
+    tensor([0, 4, 8])
+    """
+    first, second = axis_of(dim1, input.ndim), axis_of(dim2, input.ndim)
+    if first == second:
+        raise refusal(RuntimeError, f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return diagonal_row(input, int(offset), first, second)
+
+
+@operation(
+    samples=lambda draw: [
+        call(draw(3)), call(draw(3), 1), call(draw(2, 3), -2), call(draw(2, 3), 0, 0, 2), call(draw(2, 0)),
+        call(draw(2, 2), 0, -1, -3), call(draw(1)),
+    ]
+)
+def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Matrices with the last dimension on their diagonal and zeros elsewhere.
+
+    >>> import pellucid as torch
+    >>> torch.diag_embed(torch.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    rank = input.ndim + 1
+    first, second = axis_of(dim1, rank), axis_of(dim2, rank)
+    if first == second:
+        raise refusal(RuntimeError, f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    size = input.shape[-1] + abs(offset)
+    shape = list(input.shape[:-1])
+    for axis in sorted((first, second)):
+        shape.insert(axis, size)
+    return diag_embed_row(input, tuple(shape), int(offset), first, second)
+
+
+@operation(
+    samples=lambda draw: [
+        call(draw(3)), call(draw(3), 1), call(draw(3, 3)), call(draw(2, 3), 1), call(draw(2, 3), -1), call(draw(0))
+    ]
+)
+def diag(input: Any, diagonal: int = 0) -> Any:
+    """The diagonal of a matrix as a vector, or a matrix with a vector on its diagonal.
+
+    >>> import pellucid as torch
+    >>> torch.diag(torch.tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
+    if input.ndim not in (1, 2):
+        raise refusal(RuntimeError, f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+    if input.ndim == 1:
+        return diag_embed(input, diagonal)
+    return clone_row(diagonal_row(input, int(diagonal), 0, 1), "C")
+
+
+@operation(samples=lambda draw: [call(draw(3)), call(draw(2, 2)), call(draw(2), 1), call(draw()), call(draw(2), -2)])
+def diagflat(input: Any, offset: int = 0) -> Any:
+    """A matrix with all elements of a tensor on its diagonal.
+
+    >>> import pellucid as torch
+    >>> torch.diagflat(torch.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    return diag_embed(reshape(input, (math.prod(input.shape),)), offset)
+
+
+def triangle(name: str, keep: Callable[[ndarray, ndarray], ndarray]) -> Row:
+    """A row (a, diagonal) that keeps one triangle of every matrix and makes the rest zero."""
+
+    def forward(a: ndarray, diagonal: int) -> ndarray:
+        rows, columns = np.arange(a.shape[-2])[:, None], np.arange(a.shape[-1])
+        return np.where(keep(columns - rows, np.asarray(diagonal)), a, np.zeros((), a.dtype))
+
+    return bind(
+        multilinear(
+            name, forward, lambda g, diagonal: BOUND[name](g, diagonal),
+            batch=lambda op, a, diagonal: op(a, diagonal),
+        )
+    )  # fmt: skip
+
+
+tril_row = triangle("tril", np.less_equal)
+triu_row = triangle("triu", np.greater_equal)
+
+
+def _triangle_samples(draw: Draw) -> list[Sample]:
+    return [
+        call(draw(3, 3)), call(draw(2, 4), 1), call(draw(4, 2), -1), call(draw(2, 3, 3)), call(draw(0, 2)),
+        call(draw(3, 3), diagonal=2), call(draw(3, 3), -5), call(draw(1, 1)), call(draw(2, 2, 2, 3), 1),
+        call(draw(3, 3), 5),
+    ]  # fmt: skip
+
+
+def _of_matrices(input: Any, name: str) -> Any:
+    if input.ndim < 2:
+        raise refusal(RuntimeError, f"{name}: input tensor must have at least 2 dimensions")
+    return input
+
+
+@operation(samples=_triangle_samples, inplace=True)
+def tril(input: Any, diagonal: int = 0) -> Any:
+    """The lower triangle of every matrix; zeros above the diagonal.
+
+    >>> import pellucid as torch
+    >>> torch.tril(torch.tensor([[1, 2], [3, 4]]))
+    tensor([[1, 0],
+            [3, 4]])
+    """
+    return tril_row(_of_matrices(input, "tril"), int(diagonal))
+
+
+@operation(samples=_triangle_samples, inplace=True)
+def triu(input: Any, diagonal: int = 0) -> Any:
+    """The upper triangle of every matrix; zeros below the diagonal.
+
+    >>> import pellucid as torch
+    >>> torch.triu(torch.tensor([[1, 2], [3, 4]]))
+    tensor([[1, 2],
+            [0, 4]])
+    """
+    return triu_row(_of_matrices(input, "triu"), int(diagonal))
+
+
+@operation(samples=lambda draw: [call(3, 3), call(2, 4, 1), call(4, 2, -1), call(0, 0)], methods=())
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Rows and columns of the lower triangle of a matrix.
+
+    >>> import pellucid as torch
+    >>> torch.tril_indices(2, 2)
+    tensor([[0, 1, 1],
+            [0, 0, 1]])
+    """
+    return _indices(np.tril_indices(row, offset, col), dtype, device)
+
+
+@operation(samples=lambda draw: [call(3, 3), call(2, 4, 1), call(4, 2, -1), call(0, 0)], methods=())
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Rows and columns of the upper triangle of a matrix.
+
+    >>> import pellucid as torch
+    >>> torch.triu_indices(2, 2)
+    tensor([[0, 0, 1],
+            [0, 1, 1]])
+    """
+    return _indices(np.triu_indices(row, offset, col), dtype, device)
+
+
+def _indices(pair: Any, dtype: Any, device: Any) -> Tensor:
+    dtypes.check_device(device)
+    return wrap(np.stack(pair).astype(np.int64 if dtype is None else dtypes.as_numpy_dtype(dtype)))
+
+
+trace_row = bind(
+    multilinear(
+        "trace", lambda a: np.add.reduce(a.diagonal()),
+        lambda g, a_shape: diag_embed_row(expand_row(g, (min(a_shape),)), a_shape, 0, 0, 1),
+        dtypes="equal", batch=lambda op, a: sum_row(diagonal_row(a, 0, 1, 2), (1,), False),
+    )
+)  # fmt: skip
+
+
+@operation(samples=lambda draw: [call(draw(*shape)) for shape in ((3, 3), (2, 4), (4, 2), (0, 3), (1, 1))])
+def trace(input: Any) -> Any:
+    """Sum of the diagonal of a matrix.
+
+    >>> import pellucid as torch
+    >>> torch.trace(torch.tensor([[1, 2], [3, 4]]))
+    tensor(5)
+    """
+    expect(input.ndim == 2, f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    return trace_row(input)

@@ -1,0 +1,170 @@
+"""Whole tensors overwritten: copy_, fill_, zero_, and what every write into a tensor begins with.
+
+Where nobody records, the memory is written as it is; else the new values pass through a row, so that their gradient
+reaches what was written and the old values get zero.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from pellucid.core import aliasing, modes
+from pellucid.core.careful import current_node, plain
+from pellucid.core.inplace import check_writable, overwrite
+from pellucid.core.primitive import multilinear, same
+from pellucid.core.record import attach, bind
+from pellucid.core.tensor import Tensor, wrap
+from pellucid.ops.arguments import Row, refusal
+from pellucid.ops.convert import cast_row
+from pellucid.ops.expand import broadcast, cannot_expand
+from pellucid.ops.operation import Draw, Sample, call, operation
+from pellucid.ops.shape import aligned, reshape_row, zeros_like_row
+from pellucid.ops.slicing import jointly_linear
+
+
+def overwriting(name: str, grad_name: str) -> Row:
+    """A row (a, b): b in the shape and dtype of a. Of the old a nothing is left, its gradient is zero."""
+    return bind(
+        jointly_linear(
+            name, lambda a, b: broadcast(b, a.shape).astype(a.dtype), lambda g: zeros_like_row(g), same,
+            grad_name=grad_name, batch=lambda op, a, b: op(a, aligned(b, a.ndim - 1)),
+        )
+    )  # fmt: skip
+
+
+replace_row = overwriting("replace", "CopyBackwards")
+fill_row = overwriting("fill", "FillBackward0")
+zero_row = bind(multilinear("zero", np.zeros_like, lambda g: zeros_like_row(g), batch=lambda op, a: op(a)))
+
+
+# --- what every write begins with
+
+
+def recording(*tensors: Any) -> bool:
+    """Whether an in-place operation on these must go through the graph, a kind of array or an observer."""
+    mode = modes.MODE.get()
+    if mode is not None and (mode.observers or mode.anomaly):
+        return True
+    if any(type(t.array) is not ndarray for t in tensors):
+        return True
+    return (mode is None or mode.grad) and any(
+        current_node(t) is not None or (t.window is not None and t.window.base.node is not None) for t in tensors
+    )
+
+
+def value_for(self: Tensor, value: Any, what: str = "assign") -> Tensor:
+    """What is written as a tensor of the target's dtype."""
+    if not isinstance(value, Tensor):
+        if not isinstance(value, (int, float, complex, np.generic, ndarray)):
+            raise refusal(TypeError, f"can't {what} a {type(value).__name__} to a {self.type()}")  # type: ignore[attr-defined]
+        value = wrap(_number_for(self, value))
+    source, target = value.array.dtype, self.array.dtype
+    return value if source == target else cast_row(value, plain(target), plain(source))
+
+
+def _number_for(self: Tensor, value: Any) -> ndarray:
+    target = np.dtype(self.array.dtype)
+    if isinstance(value, complex) and target.kind != "c":
+        raise refusal(RuntimeError, f"value cannot be converted to type {self.dtype} without overflow")  # type: ignore[attr-defined]
+    return np.asarray(value).astype(plain(target))
+
+
+def copy_into(target: Tensor, value: Tensor, name: str) -> Tensor:
+    """Overwrite a tensor, with a value that broadcasts to it."""
+    shape = tuple(target.array.shape)
+    if value.array.ndim > len(shape):  # sizes of 1 in front do not matter
+        spare = value.array.ndim - len(shape)
+        if all(n == 1 for n in value.array.shape[:spare]):
+            value = reshape_row(value, tuple(value.array.shape[spare:]))
+    check_writable(target, name)
+    if recording(target, value):
+        return overwrite(target, replace_row(target, value), name)
+    try:
+        target.array[...] = value.array
+    except ValueError:
+        raise cannot_expand(value.array.shape, shape) from None
+    aliasing.note_write(target.array, name)
+    return target
+
+
+# --- copy_, fill_, zero_
+
+
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Overwrite this tensor with another that broadcasts to it; gradients flow to that one.
+
+    >>> import pellucid as torch
+    >>> torch.zeros(2).copy_(torch.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
+    if src is self:
+        return self
+    value = value_for(self, src, "copy")
+    if value.array.ndim > self.array.ndim:
+        raise refusal(
+            RuntimeError,
+            f"The size of tensor a {tuple(self.array.shape)} must match the size of tensor b "
+            f"{tuple(value.array.shape)}: copy_ cannot make a tensor larger",
+        )
+    return copy_into(self, value, "copy_")
+
+
+def zero_(self: Tensor) -> Tensor:
+    """Overwrite this tensor with zeros.
+
+    >>> import pellucid as torch
+    >>> torch.ones(2).zero_()
+    tensor([0., 0.])
+    """
+    check_writable(self, "zero_")
+    if recording(self):
+        return overwrite(self, zero_row(self), "zero_")
+    self.array.fill(0)
+    aliasing.note_write(self.array, "zero_")
+    return self
+
+
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Overwrite every element of this tensor with one value.
+
+    >>> import pellucid as torch
+    >>> torch.zeros(2).fill_(3)
+    tensor([3., 3.])
+    """
+    check_writable(self, "fill_")
+    number = fill_value(self, value, "fill_")
+    if recording(self, number):
+        return overwrite(self, fill_row(self, number), "fill_")
+    self.array[...] = number.array
+    aliasing.note_write(self.array, "fill_")
+    return self
+
+
+def fill_value(self: Any, value: Any, name: str) -> Tensor:
+    number = value_for(self, value, "fill")
+    if number.array.ndim:
+        raise refusal(
+            RuntimeError,
+            f"{name} only supports a 0-dimensional value tensor, but got tensor with {number.array.ndim} dimension(s).",
+        )
+    return number
+
+
+def _fill_samples(draw: Draw) -> list[Sample]:
+    return [call(draw(2, 3), 1.5), call(draw(), 2), call(draw(3), draw()), call(draw(0), 1.0)]
+
+
+@operation(samples=_fill_samples, methods=())
+def fill(input: Any, value: Any) -> Any:
+    """A tensor of the same shape with one value everywhere.
+
+    >>> import pellucid as torch
+    >>> torch.fill(torch.zeros(2), 3)
+    tensor([3., 3.])
+    """
+    return fill_row(input, fill_value(input, value, "fill"))
+
+
+for _method in (copy_, zero_, fill_):
+    attach(_method.__name__, _method)

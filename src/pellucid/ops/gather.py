@@ -1,0 +1,294 @@
+"""Elements and slices picked by an index tensor: index_select, take, gather; index_add, index_copy, index_fill, put.
+
+The public functions check the index, then hand it to the rows of flat_index.py (slices) or along.py (elements).
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from pellucid.core.tensor import Tensor, wrap
+from pellucid.ops.along import take_along_row
+from pellucid.ops.arguments import axis_of, refusal
+from pellucid.ops.expand import expand_row
+from pellucid.ops.fill import fill_value
+from pellucid.ops.flat_index import (
+    fitting,
+    index_add_row,
+    index_copy_row,
+    index_fill_row,
+    index_put_row,
+    index_select_row,
+    picked_shape,
+    take_row,
+)
+from pellucid.ops.index import same_dtype
+from pellucid.ops.operation import Draw, Sample, call, operation
+from pellucid.ops.shape import reshape, unsqueeze_row
+
+UNSIGNED = {4: np.uint32, 8: np.uint64}
+
+
+# --- slices along a dimension, and elements by their number
+
+
+def index_of(index: Any, name: str) -> Any:
+    if not isinstance(index, Tensor):
+        raise refusal(TypeError, f"{name}(): argument 'index' must be Tensor, not {type(index).__name__}")
+    if index.array.dtype.char not in "ilq":
+        raise refusal(RuntimeError, f"{name}(): Expected dtype int32/int64 for index", try_="index.long()")
+    return index
+
+
+def _vector(index: Any, name: str) -> Any:
+    index = index_of(index, name)
+    if index.ndim > 1:
+        raise refusal(IndexError, f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
+    return index if index.ndim else unsqueeze_row(index, (1,))
+
+
+def _check_range(index: Any, dim: int, size: int, kind: type[Exception] = IndexError, lowest: int = 0) -> None:
+    array = index.array
+    if type(array) is not ndarray or not array.size:  # under a capture the values are not for Python to look at
+        return
+    if lowest == 0:  # read without their sign negative numbers are large: one pass instead of two
+        fits = np.maximum.reduce(array.view(UNSIGNED[array.dtype.itemsize]), None) < size
+    else:
+        fits = array.min() >= lowest and array.max() < size
+    if not fits:
+        bad = next(int(i) for i in array.reshape(-1) if not lowest <= i < size)
+        raise refusal(kind, f"index {bad} is out of bounds for dimension {dim} with size {size}")
+
+
+def _line(input: Any, dim: int, index: Any, name: str, kind: type[Exception] = IndexError) -> tuple[Any, int, Any]:
+    """Normal arguments of an operation on slices along one dimension; a 0-d tensor counts as a vector."""
+    index = _vector(index, name)
+    axis = axis_of(dim, input.ndim)
+    tensor = input if input.ndim else unsqueeze_row(input, (1,))
+    _check_range(index, axis, tensor.shape[axis], kind)
+    return tensor, axis, index
+
+
+@operation(
+    samples=lambda draw: [
+        call(draw(3, 2), 0, draw.integers(4)), call(draw(2, 3), 1, draw.integers(2)),
+        call(draw(3), 0, draw.integers(0)), call(draw(3), -1, draw.integers(5)),
+        call(draw(2, 3, 2), 1, draw.integers(3)), call(draw(4), 0, draw.integers()),
+    ]
+)  # fmt: skip
+def index_select(input: Any, dim: int, index: Any) -> Any:
+    """The slices along a dimension that the index names.
+
+    >>> import pellucid as torch
+    >>> torch.index_select(torch.tensor([10, 20, 30]), 0, torch.tensor([2, 0]))
+    tensor([30, 10])
+    """
+    tensor, axis, places = _line(input, dim, index, "index_select")
+    picked = index_select_row(tensor, places, (axis,))
+    return picked if input.ndim else reshape(picked, ())
+
+
+def _source_samples(draw: Draw) -> list[Sample]:
+    return [
+        call(draw(4, 2), 0, wrap(np.array([2, 0, 3])), draw(3, 2)),
+        call(draw(2, 4), 1, wrap(np.array([1, 3])), draw(2, 2)),
+        call(draw(3), -1, wrap(np.array([1])), draw(1)), call(draw(3), 0, wrap(np.zeros(0, np.int64)), draw(0)),
+        call(draw(2, 3, 2), 1, wrap(np.array([2, 0])), draw(2, 2, 2)),
+    ]  # fmt: skip
+
+
+def _check_source(name: str, input: Any, axis: int, index: Any, source: Any) -> None:
+    wanted = (*input.shape[:axis], index.shape[0], *input.shape[axis + 1 :])
+    if source.array.dtype != input.array.dtype:
+        raise refusal(
+            RuntimeError, f"{name}(): self and source expected to have the same dtype, but got (self) {input.dtype} "
+            f"and (source) {source.dtype}"
+        )  # fmt: skip
+    if source.ndim == input.ndim and tuple(source.shape) != wanted:
+        raise refusal(
+            RuntimeError if name == "index_add" else IndexError,
+            f"{name}(): Source/destination tensor must have same slice shapes: the source has {list(source.shape)}, "
+            f"expected {list(wanted)}",
+        )
+
+
+@operation(
+    samples=lambda draw: [
+        *_source_samples(draw), call(draw(2), 0, wrap(np.array([0, 0, 1])), draw(3)),
+        call(draw(3, 2), 0, wrap(np.array([1, 1])), draw(2, 2), alpha=2.5),
+    ],
+    inplace=True,
+)  # fmt: skip
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    """Add slices of a source to those that the index names.
+
+    >>> import pellucid as torch
+    >>> torch.zeros(3).index_add(0, torch.tensor([0, 0, 2]), torch.tensor([1.0, 2.0, 3.0]))
+    tensor([3., 0., 3.])
+    """
+    tensor, axis, places = _line(input, dim, index, "index_add")
+    source = source if source.ndim else unsqueeze_row(source, (1,))
+    _check_source("index_add", tensor, axis, places, source)
+    added = index_add_row(tensor, places, source if alpha == 1 else source * alpha, (axis,), True)
+    return added if input.ndim else reshape(added, ())
+
+
+@operation(samples=_source_samples, inplace=True)
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+    """Replace the slices that the index names by those of a source.
+
+    >>> import pellucid as torch
+    >>> torch.zeros(3).index_copy(0, torch.tensor([2, 0]), torch.tensor([1.0, 2.0]))
+    tensor([2., 0., 1.])
+    """
+    tensor, axis, places = _line(input, dim, index, "index_copy")
+    source = source if source.ndim else unsqueeze_row(source, (1,))
+    _check_source("index_copy", tensor, axis, places, source)
+    copied = index_copy_row(tensor, places, source, (axis,), False)
+    return copied if input.ndim else reshape(copied, ())
+
+
+@operation(
+    samples=lambda draw: [
+        call(draw(3, 2), 0, draw.integers(2), 1.5), call(draw(2, 3), 1, draw.integers(2), draw()),
+        call(draw(3), -1, draw.integers(0), 0.0), call(draw(2, 3, 2), 1, draw.integers(4), 2),
+    ],
+    inplace=True,
+)
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """Fill the slices that the index names with one value.
+
+    >>> import pellucid as torch
+    >>> torch.zeros(3).index_fill(0, torch.tensor([1]), 5.0)
+    tensor([0., 5., 0.])
+    """
+    tensor, axis, places = _line(input, dim, index, "index_fill")
+    if type(places.array) is ndarray:
+        places = wrap(np.unique(places.array))  # a place that is named twice is filled once, and so is its gradient
+    number = fill_value(tensor, value, "index_fill_")
+    values = fitting(number, picked_shape(tuple(tensor.shape), tuple(places.shape), (axis,)))
+    filled = index_fill_row(tensor, places, values, (axis,), False)
+    return filled if input.ndim else reshape(filled, ())
+
+
+@operation(
+    samples=lambda draw: [
+        call(draw(3, 2), draw.integers(4)), call(draw(3, 2), draw.integers(2, 2)), call(draw(3), draw.integers()),
+        call(draw(3), draw.integers(0)), call(draw(2, 2), wrap(np.array([-1, 3]))),
+    ]
+)
+def take(input: Any, index: Any) -> Any:
+    """Elements by their number in the flattened tensor.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([[1, 2], [3, 4]]).take(torch.tensor([0, 3]))
+    tensor([1, 4])
+    """
+    count = math.prod(input.shape)
+    _check_range(index_of(index, "take"), 0, count, IndexError, -count)
+    return take_row(reshape(input, (count,)), index, (0,))
+
+
+@operation(
+    samples=lambda draw: [
+        call(draw(2, 3), wrap(np.array([1, 4])), draw(2)), call(draw(3), wrap(np.array([0, 0])), draw(2), True),
+        call(draw(4), wrap(np.array([[3], [1]])), draw(2, 1)),
+    ],
+    inplace=True,
+)
+def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    """The tensor with elements, by their number in the flattened tensor, replaced by (or increased by) a source.
+
+    >>> import pellucid as torch
+    >>> torch.zeros(2, 2).put(torch.tensor([3]), torch.tensor([1.0]))
+    tensor([[0., 0.],
+            [0., 1.]])
+    """
+    count, shape = math.prod(input.shape), tuple(input.shape)
+    _check_range(index_of(index, "put_"), 0, count, IndexError, -count)
+    values = reshape(same_dtype(input, source), tuple(index.shape))
+    return reshape(index_put_row(reshape(input, (count,)), index, values, (0,), bool(accumulate)), shape)
+
+
+# --- elements along a dimension
+
+
+def lengthwise_index(input: Any, dim: int, index: Any, name: str, src: Any = None) -> tuple[int, Any]:
+    """Check the arguments of gather and scatter: the axis and the index with as many dimensions as the tensor."""
+    index = index_of(index, name)
+    axis = axis_of(dim, input.ndim)
+    if (index.ndim or 1) != (input.ndim or 1):
+        raise refusal(
+            RuntimeError,
+            f"{name}(): Index tensor must have the same number of dimensions as "
+            f"{'input' if name == 'gather' else 'self'} tensor",
+            f"the index has shape {tuple(index.shape)}, the tensor {tuple(input.shape)}",
+        )
+    for other, n in enumerate(index.shape if index.ndim and input.ndim else ()):
+        if (other != axis and n > input.shape[other]) or (src is not None and src.ndim and n > src.shape[other]):
+            raise refusal(
+                RuntimeError,
+                f"Size does not match at dimension {other} expected index {list(index.shape)} to be no larger than "
+                f"self {list(input.shape)} apart from dimension {axis}",
+            )
+    _check_range(index, axis, input.shape[axis] if input.ndim else 1, RuntimeError)
+    return axis, index
+
+
+def lines(*tensors: Any) -> list[Any]:
+    """0-d tensors as vectors: the rows below want at least one dimension."""
+    return [x if x.ndim else unsqueeze_row(x, (1,)) for x in tensors]
+
+
+@operation(
+    samples=lambda draw: [
+        call(draw(3, 2), 0, draw.integers(2, 2)), call(draw(2, 3), 1, draw.integers(2, 4)),
+        call(draw(3), 0, draw.integers(5)),
+        call(draw(2, 3), -1, draw.integers(1, 2)), call(draw(3, 2, 2), 0, draw.integers(1, 2, 1)),
+        call(draw(3), 0, draw.integers(0)), call(draw(), 0, wrap(np.array(0))),
+    ]
+)  # fmt: skip
+def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
+    """Elements that an index tensor names along a dimension, one per element of the index.
+
+    >>> import pellucid as torch
+    >>> torch.gather(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([[0], [1]]))
+    tensor([[1],
+            [4]])
+    """
+    axis, index = lengthwise_index(input, dim, index, "gather")
+    tensor, places = lines(input, index)
+    found = take_along_row(tensor, places, axis)
+    return found if index.ndim else reshape(found, ())
+
+
+@operation(
+    samples=lambda draw: [
+        call(draw(3, 2), draw.integers(2, 2), 0), call(draw(2, 3), draw.integers(2, 1), 1),
+        call(draw(3, 2), draw.integers(1, 2), 0), call(draw(2, 3), draw.integers(4)),
+        call(draw(2, 1), draw.integers(1, 3, high=2), 0),
+    ]
+)  # fmt: skip
+def take_along_dim(input: Any, indices: Any, dim: Any = None) -> Any:
+    """Like gather, but the other dimensions broadcast.
+
+    >>> import pellucid as torch
+    >>> x = torch.tensor([[3, 1, 2]])
+    >>> x.take_along_dim(x.argsort(dim=1), 1)
+    tensor([[1, 2, 3]])
+    """
+    if dim is None:
+        return gather(reshape(input, (-1,)), 0, reshape(indices, (-1,)))
+    axis = axis_of(dim, input.ndim)
+    if input.ndim != indices.ndim:
+        raise refusal(
+            RuntimeError,
+            f"torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices",
+        )
+    shape = [max(n, m) if 0 not in (n, m) else 0 for n, m in zip(input.shape, indices.shape, strict=True)]
+    wide = expand_row(input, tuple(input.shape[axis] if i == axis else n for i, n in enumerate(shape)))
+    places = expand_row(indices, tuple(indices.shape[axis] if i == axis else n for i, n in enumerate(shape)))
+    return gather(wide, axis, places)

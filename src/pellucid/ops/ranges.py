@@ -1,0 +1,181 @@
+"""Tensors from a rule: arange, linspace, logspace, eye.
+
+Integers are counted exactly; the rest is computed in enough digits first and then rounded to the dtype asked for.
+"""
+
+from collections.abc import Sequence
+from math import ceil, isfinite
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from pellucid import dtypes
+from pellucid.core.tensor import Tensor
+from pellucid.ops.arguments import refusal
+from pellucid.ops.create import check_room, chosen, converted, made, number_of
+
+
+def arange(
+    *bounds: Any, start: Any = None, end: Any = None, step: Any = None, out: Tensor | None = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """The numbers from start (0) up to but without end, by step (1).
+
+    >>> import pellucid as torch
+    >>> torch.arange(3), torch.arange(1, 2, 0.5)
+    (tensor([0, 1, 2]), tensor([1.0000, 1.5000]))
+    """
+    first, last, by = _bounds(bounds, start, end, step)
+    natural = dtypes.int64.numpy if all(isinstance(n, int) for n in (first, last, by)) else None
+    kind = chosen(dtype, out, natural)
+    if device is not None:
+        dtypes.check_device(device)
+    if kind == np.int64 and isfinite(first) and isfinite(last):
+        first, last, by = int(first), int(last), int(by)  # as PyTorch: a step of 1.5 counts as 1
+    count = _count(first, last, by)
+    check_room("arange", (count,), kind)
+    return made(_steps(first, by, count, kind), requires_grad, out, "arange")
+
+
+def _bounds(bounds: Sequence[Any], start: Any, end: Any, step: Any) -> tuple[Any, Any, Any]:
+    """Start, end and step out of the forms arange(end), arange(start, end) and arange(start, end, step)."""
+    if len(bounds) == 1 and end is None:
+        first, last, by = start, bounds[0], step
+    else:
+        first, last, by = (*bounds, *(start, end, step)[len(bounds) :]) if len(bounds) < 4 else (None, None, None)
+    if last is None:
+        raise TypeError(f"arange() takes 1 to 3 numbers, got {len(bounds)}")
+    by = 1 if by is None else by
+    first = 0 if first is None else first
+    if type(last) is int and type(first) is int and type(by) is int:
+        return first, last, by
+    return number_of("arange", "start", first), number_of("arange", "end", last), number_of("arange", "step", by)
+
+
+def _count(first: Any, last: Any, by: Any) -> int:
+    """How many numbers a range has, or why there is no such range."""
+    if by == 0:
+        raise refusal(RuntimeError, "arange: step must be nonzero")
+    if not (isfinite(first) and isfinite(last)):
+        raise refusal(RuntimeError, f"arange: unsupported range: {first} -> {last}")
+    if (last - first) * by < 0:
+        raise refusal(
+            RuntimeError,
+            f"arange: upper bound and lower bound inconsistent with step sign ({first} to {last} by {by})",
+            try_="give a step of the other sign",
+        )
+    if all(isinstance(n, int) for n in (first, last, by)):
+        return -((first - last) // by)
+    return ceil((last - first) / by)
+
+
+def _steps(first: Any, by: Any, count: int, kind: np.dtype) -> np.ndarray:
+    """first, first + by, ...: integers exactly, the rest in float64 and then rounded."""
+    if kind.kind in "iu":
+        first, by = int(first), int(by)
+        return np.arange(first, first + by * count, by or 1, dtype=np.int64).astype(kind, copy=False)
+    return (first + np.arange(count) * float(by)).astype(kind)
+
+
+def linspace(
+    start: Any, end: Any, steps: int, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """`steps` numbers from start to end, both included, at equal distances.
+
+    >>> import pellucid as torch
+    >>> torch.linspace(0, 1, 5)
+    tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
+    array = _spaced("linspace", start, end, steps, chosen(dtype, out, _spaced_dtype(start, end)), device)
+    return made(array, requires_grad, out, "linspace")
+
+
+def _spaced_dtype(start: Any, end: Any) -> np.dtype:
+    either = isinstance(start, complex) or isinstance(end, complex)
+    return dtypes.default_complex() if either else dtypes.default_float()
+
+
+def _spaced(name: str, start: Any, end: Any, steps: Any, kind: np.dtype, device: Any) -> np.ndarray:
+    """Numbers at equal distances, counted from both ends so that both are exact, as PyTorch does."""
+    first, last = number_of(name, "start", start), number_of(name, "end", end)
+    steps = index(steps)
+    dtypes.check_device(device)
+    if steps < 0:
+        raise refusal(RuntimeError, f"{name}: number of steps must be non-negative, got {steps}")
+    check_room(name, (steps,), kind)
+    if steps < 2:
+        return np.full(steps, first, kind)
+    work = _working(kind)
+    begin, finish = (np.asarray(value, work) for value in (first, last))
+    by = (finish - begin) / work.type(steps - 1)
+    places = np.arange(steps).astype(work)
+    half = steps // 2
+    result = np.empty(steps, work)
+    result[:half] = begin + by * places[:half]
+    result[half:] = finish - by * places[: steps - half][::-1]
+    return result.astype(kind)
+
+
+def _working(kind: np.dtype) -> np.dtype:
+    """The dtype to compute in: integers need float64's digits, half precision float32's."""
+    if kind.kind in "fc" and kind.itemsize >= 4:
+        return kind
+    return np.dtype(np.float64 if kind.kind in "iub" else np.float32)
+
+
+def logspace(
+    start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tensor | None = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """`steps` numbers from base**start to base**end at equal ratios.
+
+    >>> import pellucid as torch
+    >>> torch.logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    """
+    kind = chosen(dtype, out, _spaced_dtype(start, end))
+    work = _working(kind)
+    powers = np.power(work.type(base), _spaced("logspace", start, end, steps, work, device))
+    return made(powers.astype(kind), requires_grad, out, "logspace")
+
+
+def eye(
+    n: int, m: int | None = None, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A matrix with ones on the diagonal and zeros elsewhere.
+
+    >>> import pellucid as torch
+    >>> torch.eye(2)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    rows, columns = index(n), index(n if m is None else m)
+    for name, value in (("n", rows), ("m", columns)):
+        if value < 0:
+            raise refusal(RuntimeError, f"eye: {name} must be greater or equal to 0, got {value}")
+    dtypes.check_device(device)
+    kind = chosen(dtype, out)
+    check_room("eye", (rows, columns), kind)
+    return made(np.eye(rows, columns, dtype=kind), requires_grad, out, "eye")
+
+
+def scalar_tensor(
+    s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """A 0-d tensor of a number; of the default dtype unless another is given.
+
+    >>> import pellucid as torch
+    >>> torch.scalar_tensor(3)
+    tensor(3.)
+    """
+    dtypes.check_device(device)
+    value = number_of("scalar_tensor", "s", s)
+    natural = dtypes.default_complex() if isinstance(value, complex) else None
+    return made(converted(np.asarray(value), chosen(dtype, None, natural)), requires_grad)
+
+
+__all__ = ["arange", "eye", "linspace", "logspace", "scalar_tensor"]
