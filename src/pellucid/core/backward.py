@@ -48,8 +48,8 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
     grads = seeds
     landed: Gradients = {}
     ours: set[Node] = set()  # nodes whose gradient so far is an array that only this walk holds
-    # Creation order is a topological order: newest first. Leaves have nothing to run and wait for the end.
-    frontier = [(-node.born, node) for node in seeds if node.primitive is not ACCUMULATE]
+    # Creation order is a topological order: newest first. Leaves without hooks have nothing to run, they wait.
+    frontier = [(-node.born, node) for node in seeds if node.primitive is not ACCUMULATE or node.extra is not None]
     heapify(frontier)
     while frontier:
         node = heappop(frontier)[1]
@@ -61,7 +61,7 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
                 saved = saved_values(node)
         else:
             g = arrived(node, g, create_graph, targets, landed)
-            if wanted is not None and wanted.isdisjoint(inputs):
+            if p is ACCUMULATE or (wanted is not None and wanted.isdisjoint(inputs)):
                 continue
             edges, inputs, saved = pulled(node, g, saved_values(node), create_graph, wanted, watch)
             stretched = True
@@ -80,7 +80,7 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
             before = grads.get(parent)
             if before is None:
                 grads[parent] = d
-                if parent.primitive is not ACCUMULATE:
+                if parent.primitive is not ACCUMULATE or parent.extra is not None:
                     heappush(frontier, (-parent.born, parent))
             elif parent in ours and type(d) is ndarray:  # the sum made below is nobody else's array: add in place
                 add(before, d, before)
@@ -90,11 +90,8 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
                     ours.add(parent)
         if spent is not None and p.keeps:
             node.saved = spent
-    for node in sorted(grads, key=BORN, reverse=True):
-        g = grads.pop(node)
-        if targets is None or node in targets:
-            landed[node] = g if node.extra is None else arrived(node, g, create_graph, targets, landed)
-        del g  # its array may become the leaf's own: see `own`
+    landed.update(grads if targets is None else {node: g for node, g in grads.items() if node in targets})
+    grads.clear()  # the arrays may become the leaves' own: see `own`
     return landed
 
 
@@ -240,6 +237,8 @@ def receiver_of(node: Node) -> Tensor | None:
 def prepared(tensor: Tensor, g: Any, create_graph: bool) -> Callable[[], Any]:
     """The write that gives one tensor its gradient, ready to run without failing."""
     old = tensor._grad
+    if old is None and type(g) is ndarray and g.dtype is tensor.array.dtype:  # by far the most frequent
+        return partial(SET_GRAD, tensor, wrap(own(g)))
     if create_graph:
         g = g if g.array.dtype == tensor.array.dtype else g.to(tensor.dtype)
         return partial(SET_GRAD, tensor, g if old is None else old + g)
@@ -366,8 +365,10 @@ def backward(
     if inputs is not None:  # gradients go to these tensors only, leaves or not
         receivers = {node: tensor for tensor in inputs if (node := current_node(tensor)) is not None}
         landed = {node: g for node, g in landed.items() if node in receivers}
-    with modes.recording(True) if create_graph else NOTHING:
-        commit(landed, create_graph, receivers)
+    if not create_graph:
+        return commit(landed, False, receivers)
+    with modes.recording(True):
+        commit(landed, True, receivers)
 
 
 NOTHING: AbstractContextManager[None] = nullcontext()
@@ -383,10 +384,10 @@ def walk_from(
     targets: set[Node] | None,
 ) -> Gradients:
     """Walk from the tensors with their gradients; with create_graph recording is on, whatever the mode around."""
+    if not create_graph and targets is None and not LISTENERS:
+        return walk(seeds_of(tensors, gradients, False), retain_graph=retain_graph, create_graph=False)
     with modes.recording(True) if create_graph else NOTHING:
         seeds = seeds_of(tensors, gradients, create_graph)
-        if targets is None and not LISTENERS:
-            return walk(seeds, retain_graph=retain_graph, create_graph=create_graph)
         token = SELECTIVE.set(targets is not None)
         try:
             with announced(seeds, targets) if LISTENERS else NOTHING:
