@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from pellucid.core import aliasing, backward, modes
-from pellucid.core.careful import Packed, current_node
+from pellucid.core.packing import Packed
 from pellucid.core.provenance import Place
 from pellucid.core.tensor import Leaf, Node, Tensor, wrap
+from pellucid.core.views import current_node
 from pellucid.utils.checkpoint import Argument, Segment, checkpoint_sequential
 
 __all__ = ["Plan", "Report", "Track", "plan", "report", "track"]

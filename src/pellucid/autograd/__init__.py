@@ -12,7 +12,6 @@ from typing import Any
 
 from pellucid.autograd import function, graph
 from pellucid.core import backward as engine
-from pellucid.core.careful import current_node
 from pellucid.core.function import Function
 from pellucid.core.modes import (
     detect_anomaly,
@@ -26,6 +25,7 @@ from pellucid.core.modes import (
 from pellucid.core.primitive import BOUND
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor, wrap
+from pellucid.core.views import current_node
 from pellucid.errors import explain
 
 __all__ = [

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pellucid.core.backward import gradients
-from pellucid.core.careful import current_array, current_node
 from pellucid.core.tensor import Tensor, wrap
+from pellucid.core.views import current_array, current_node
 from pellucid.transforms.batch import vmap
 from pellucid.transforms.forward import jvp as push_forward
 from pellucid.transforms.forward import zeros_like

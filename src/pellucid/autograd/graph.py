@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pellucid.core import aliasing, backward, modes
-from pellucid.core.careful import current_node
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Handle, Node, Tensor, step_over_pick
+from pellucid.core.views import current_node
 from pellucid.errors import explain
 
 __all__ = [

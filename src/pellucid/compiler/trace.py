@@ -18,7 +18,8 @@ import numpy as np
 
 from pellucid.compiler.ir import Constant, Instruction, Ref, Value, ValueUse, leaves, mapped
 from pellucid.core import aliasing, backward, careful, modes
-from pellucid.core.careful import HALVES, Kind
+from pellucid.core.attention import HALVES
+from pellucid.core.kinds import Kind
 from pellucid.core.primitive import TABLE, Primitive
 from pellucid.core.provenance import Place, here, outside
 from pellucid.core.tensor import Node, Tensor

@@ -10,10 +10,11 @@ import numpy as np
 
 from pellucid import dtypes, printing
 from pellucid.core import aliasing, backward, modes
-from pellucid.core.careful import Kind, current_array, current_node
+from pellucid.core.kinds import Kind
 from pellucid.core.modes import Mode
 from pellucid.core.provenance import Place, here
 from pellucid.core.tensor import Cut, Handle, Leaf, Node, Tensor, extra_of, step_over_pick, wrap
+from pellucid.core.views import current_array, current_node
 from pellucid.errors import explain
 
 

@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 
 from pellucid.core import aliasing, modes
-from pellucid.core.careful import Kind, current_node
 from pellucid.core.hooks import Watch, after_node, as_tensor, before_node, on_gradient, post_accumulate
 from pellucid.core.keep import arguments
+from pellucid.core.kinds import Kind
 from pellucid.core.primitive import BOUND, same
 from pellucid.core.provenance import here
 from pellucid.core.saved import lifted, saved_values
 from pellucid.core.tensor import ACCUMULATE, Bundle, Freed, Leaf, Node, Tensor, extra_of, wrap
+from pellucid.core.views import current_node
 from pellucid.errors import explain
 
 ndarray = np.ndarray

@@ -5,7 +5,6 @@ kinds of array (Dual, Batched, Traced) take over, modes and observers have their
 """
 
 from collections.abc import Sequence
-from contextvars import ContextVar
 from functools import lru_cache
 from types import FrameType
 from typing import Any
@@ -14,91 +13,18 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core import aliasing, modes
+from pellucid.core.attention import HALVES, attend, explained
 from pellucid.core.keep import keeper
+from pellucid.core.kinds import Kind, layers, plain
 from pellucid.core.modes import Mode
+from pellucid.core.packing import note_exposed, pack
 from pellucid.core.primitive import BOUND, Primitive
 from pellucid.core.provenance import Place, here
-from pellucid.core.tensor import Cut, Node, Operators, Tensor, View, extra_of, pick, wrap
-from pellucid.errors import AnomalyError, explain
+from pellucid.core.tensor import Cut, Node, Tensor, pick, wrap
+from pellucid.core.views import current_array, current_node, shares_memory, view_of
+from pellucid.errors import explain
 
-HALVES = frozenset((np.dtype(np.float16), dtypes.bfloat16.numpy))
 FLOAT32 = np.dtype(np.float32)
-
-
-class Kind(Operators):
-    """An array that is not an ndarray: it decides itself what an operation on it means.
-
-    A kind sets `level`, `shape` and `dtype` (an equal but not identical copy of NumPy's, see `foreign`), and
-    `apply(primitive, arrays, params)`; of several kinds in one call the one of the highest level acts first.
-    """
-
-    __slots__ = ()
-    __array_ufunc__ = None  # ndarray * kind asks the kind's own operators
-
-    level: int
-    shape: tuple[int, ...]
-    dtype: Any
-    spreads = False  # whether an ordinary tensor may become of this kind by an in-place operation
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
-
-    def apply(self, p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        """Run an operation of which this is one of the inputs."""
-        raise NotImplementedError
-
-    def layers(self) -> dict[int, "Kind"]:
-        """This array and the kinds inside it, by level."""
-        return {self.level: self}
-
-    def admit(self, tensor: Tensor) -> Tensor:
-        """Take a tensor with history from outside into this level, by a step that backward can undo."""
-        return tensor
-
-    def custom(self, function: Any, args: tuple[Any, ...]) -> Any:
-        """Run a custom function of which this is one of the inputs: (context, outputs), or None to run its forward."""
-        return None
-
-    def overwrite(self, value: Any, name: str) -> Any:
-        """What a tensor that holds this array holds after the in-place operation `name`."""
-        return value
-
-    def detached(self) -> Any:
-        """The array without what differentiates it."""
-        return self
-
-    def concrete(self, what: str) -> np.ndarray:
-        """The values as an ndarray, for Python code that looks at them; `what` is the operation that does."""
-        raise RuntimeError(
-            explain(
-                f"{what} needs the values of a {type(self).__name__} array, which has none of its own",
-                str(here()),
-                "inside a transformed function a tensor stands for many values, or for values not known yet",
-                "use tensor operations instead, e.g. torch.where instead of `if`",
-            )
-        )
-
-    def __array__(self, *_: Any, **__: Any) -> Any:
-        raise TypeError(f"a {type(self).__name__} array has no values of its own to give to NumPy")
-
-    def __array_function__(self, function: Any, *_: Any) -> Any:
-        raise TypeError(f"np.{function.__name__} does not take a {type(self).__name__} array")
-
-
-@lru_cache(maxsize=64)
-def foreign(dtype: np.dtype) -> np.dtype:
-    """A dtype equal to NumPy's but not the same object, so that the hot path's identity test sends kinds here."""
-    return np.dtype(dtype, metadata={"pellucid": "kind"})
-
-
-def plain(dtype: np.dtype) -> np.dtype:
-    """NumPy's own object for a dtype (unpickled arrays and kinds carry copies of it)."""
-    return dtypes.from_numpy_dtype(dtype).numpy
 
 
 def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> Any:
@@ -147,11 +73,6 @@ def _as_array(value: Any, among: tuple[Any, ...]) -> Any:
 
 
 # --- kinds meet
-
-
-def layers(array: Any) -> dict[int, Kind]:
-    """The kinds an array is made of, by level; an ndarray has none."""
-    return array.layers() if isinstance(array, Kind) else {}
 
 
 def admitted(tensors: Sequence[Tensor], arrays: Sequence[Any]) -> list[Tensor]:
@@ -341,7 +262,7 @@ def _output(
 ) -> Tensor:
     """Wrap one result (`which` of how many); a view also remembers what it looks at."""
     out = joined(p, tensors, node, which, y, mode)
-    if p.view and not mode.inference and _shares_memory(y, tensors[0].array):
+    if p.view and not mode.inference and shares_memory(y, tensors[0].array):
         forbids = "" if mode.grad else "it was made under no_grad"
         out.window = view_of(tensors[0], p, params, forbids or (MULTI_VIEW.format(p.name) if p.outputs != 1 else ""))
     return out
@@ -362,20 +283,6 @@ def joined(
 
 
 MULTI_VIEW = "it is one of several views that {} returned"
-
-
-def _shares_memory(y: Any, x: Any) -> bool:
-    if isinstance(y, np.ndarray) and isinstance(x, np.ndarray):
-        return y.base is not None and aliasing.owner_of(y) is aliasing.owner_of(x)
-    return isinstance(y, Kind)
-
-
-def view_of(input: Tensor, p: Primitive, params: tuple[Any, ...], forbids: str = "") -> View:
-    """The view that a step from `input` makes: from the same base, one step further."""
-    before = input.window
-    if before is None:
-        return View(input, ((p, params),), forbids)
-    return View(before.base, (*before.steps, (p, params)), before.forbids or forbids)
 
 
 def _why_cut(p: Primitive, tensors: Sequence[Tensor], mode: Mode) -> Any:
@@ -410,182 +317,3 @@ def refuse_inference(p: Primitive, tensor: Tensor) -> None:
                 "use no_grad() there instead, or tensor.clone() here to get a normal tensor",
             )
         )
-
-
-# --- views
-
-
-def current_node(tensor: Tensor) -> Node | None:
-    """The node of a tensor; a view whose base was changed in place gets its history anew from the base."""
-    view = tensor.window
-    if view is None or (
-        view.base.node is view.base_node
-        and (view.base.array is view.base_array or isinstance(tensor.array, np.ndarray))
-    ):
-        return tensor.node
-    _refresh(tensor, view)
-    return tensor.node
-
-
-def current_array(tensor: Tensor) -> Any:
-    """The array of a tensor; a view over a kind of array is taken anew from its base (kinds are immutable)."""
-    view = tensor.window
-    if view is not None and view.base.array is not view.base_array and isinstance(view.base.array, Kind):
-        _refresh(tensor, view)
-    mode = modes.MODE.get()
-    if mode is not None and mode.tracer is not None:
-        mode.tracer.lift(tensor)
-    return tensor.array
-
-
-def _refresh(tensor: Tensor, view: View) -> None:
-    base = view.base
-    if isinstance(tensor.array, np.ndarray) and isinstance(base.array, np.ndarray):
-        write = aliasing.write_to(tensor.array)
-        if write is None or write.tick < view.born:  # the base changed by requires_grad_, not by a write
-            return
-    if view.forbids and current_node(base) is not None:
-        raise RuntimeError(
-            explain(
-                "a view was used whose base or another view of its base has been modified inplace",
-                str(here()),
-                view.forbids,
-                "clone() the view when it is made, or change the base by an out-of-place operation",
-            )
-        )
-    with modes.switched(grad=True, inference=False, anomaly=False, saved_hooks=(), observers=()):
-        replayed = wrap(base.array, current_node(base))
-        for p, params in view.steps:
-            replayed = BOUND[p.name](replayed, *params)
-    tensor.array, tensor.node = replayed.array, replayed.node
-    view.base_node, view.base_array, view.born = base.node, base.array, aliasing.tick()
-
-
-# --- saved values that need watching
-
-
-def kept_arrays(saved: Any) -> list[np.ndarray]:
-    """Every ndarray among the arguments that a node keeps for its rules."""
-    if isinstance(saved, np.ndarray):
-        return [saved]
-    if isinstance(saved, (tuple, list)):
-        return [array for part in saved for array in kept_arrays(part)]
-    return []
-
-
-def note_exposed(node: Node) -> None:
-    """Take fingerprints of kept arrays whose memory a NumPy array outside shares."""
-    for array in kept_arrays(node.saved):
-        if aliasing.is_exposed(array):
-            extra_of(node).fingerprints.append((array, aliasing.fingerprint(array)))
-
-
-class Packed:
-    """A kept value that a saved-tensor hook has put somewhere else."""
-
-    __slots__ = ("unpack", "value")
-
-    def __init__(self, value: Any, unpack: Any) -> None:
-        self.value = value
-        self.unpack = unpack
-
-
-# The node whose values are being packed: checkpointing notes the operation that would have kept them.
-PACKING: ContextVar[Node | None] = ContextVar("pellucid_packing", default=None)
-
-
-def pack(node: Node, pack_hook: Any, unpack_hook: Any) -> None:
-    """Hand every kept array to the user's pack hook."""
-    token = PACKING.set(node)
-    try:
-        node.saved = packed_value(node.saved, pack_hook, unpack_hook)
-    finally:
-        PACKING.reset(token)
-    extra_of(node).unpack = unpack_hook
-
-
-def packed_value(value: Any, pack_hook: Any, unpack_hook: Any) -> Any:
-    """A value with every array in it packed."""
-    if isinstance(value, (np.ndarray, Kind)):
-        with modes.switched(grad=False, saved_hooks=()):
-            return Packed(pack_hook(wrap(value)), unpack_hook)
-    return tuple(packed_value(v, pack_hook, unpack_hook) for v in value) if type(value) is tuple else value
-
-
-def unpacked(value: Any) -> Any:
-    """The kept values again, fetched through the user's unpack hook where one was set."""
-    if isinstance(value, Packed):
-        with modes.switched(grad=False, saved_hooks=()):
-            tensor = value.unpack(value.value)
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"a saved-tensor unpack hook must return a Tensor, not {type(tensor).__name__}")
-        return tensor.array
-    return tuple(unpacked(v) for v in value) if type(value) is tuple else value
-
-
-# --- attention: anomaly mode and observers
-
-
-def attend(
-    p: Primitive, tensors: Sequence[Tensor], params: tuple[Any, ...], outs: Sequence[Tensor], mode: Mode
-) -> None:
-    """Let anomaly mode and the observers look at an operation that has just run."""
-    if mode.anomaly and mode.check_nan:
-        for out in outs:
-            check_forward(p, tensors, out)
-    for observer in mode.observers:
-        observer.operation(p, tensors, params, outs)
-
-
-def check_forward(p: Primitive, tensors: Sequence[Tensor], out: Tensor) -> None:
-    """Anomaly mode: complain about a NaN or Inf that this operation made out of finite inputs."""
-    bad = first_bad(out.array)
-    if bad is None or any(first_bad(t.array, bad[0]) is not None for t in tensors):
-        return
-    label, index = bad
-    shapes = ", ".join(str(tuple(t.array.shape)) for t in tensors)
-    values = ", ".join(_value_at(t.array, index, out.array.shape) for t in tensors)
-    raise AnomalyError(
-        explain(
-            f"{p.name} returned {label} at index {index}",
-            str(here()),
-            f"inputs of shape {shapes}; the input there was {values}",
-            "look at the values that reach this line: the first bad number is made here",
-        )
-    )
-
-
-def first_bad(array: Any, label: str | None = None) -> tuple[str, tuple[int, ...]] | None:
-    """The first NaN or Inf of an array: its name and index."""
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fcV":
-        return None
-    values = array.astype(np.float32) if array.dtype in HALVES else np.asarray(array)
-    for name, test in (("NaN", np.isnan), ("Inf", np.isinf)):
-        if label in (None, name):
-            found = test(values)
-            if found.any():
-                return name, tuple(int(i) for i in np.unravel_index(int(found.argmax()), found.shape))
-    return None
-
-
-def _value_at(array: Any, index: tuple[int, ...], shape: tuple[int, ...]) -> str:
-    try:
-        return f"{np.broadcast_to(array, shape)[index]:.6g}"
-    except (ValueError, TypeError, IndexError):
-        return "…"
-
-
-# --- failures
-
-
-def explained(p: Primitive, arrays: Sequence[Any], params: tuple[Any, ...], error: Exception) -> Exception:
-    """An error of NumPy's as one of ours: the operation, the shapes and dtypes, the user's line, a way out."""
-    if isinstance(error, (MemoryError, RuntimeError)) or getattr(error, "explained", False):
-        return error  # a forward's own RuntimeError explains itself already, and so does any error so marked
-    shapes = [tuple(array.shape) for array in arrays]
-    described = " and ".join(
-        f"{shape} {dtypes.from_numpy_dtype(a.dtype)}" for shape, a in zip(shapes, arrays, strict=True)
-    )
-    why, try_ = p.hint(shapes, params) if p.hint is not None else (str(error), None)
-    kind = IndexError if isinstance(error, IndexError) else RuntimeError
-    return kind(explain(f"{p.name}: cannot take {described}", str(here()), why, try_))

@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 
 from pellucid.core import aliasing, careful, inplace, modes
-from pellucid.core.careful import Kind, current_array, current_node
+from pellucid.core.attention import attend
 from pellucid.core.hooks import as_tensor
+from pellucid.core.kinds import Kind, plain
 from pellucid.core.primitive import BOUND, Primitive
 from pellucid.core.provenance import Place, here
 from pellucid.core.saved import saved_values
 from pellucid.core.tensor import Cut, Leaf, Node, Tensor, View, pick, wrap
+from pellucid.core.views import current_array, current_node
 from pellucid.errors import explain
 
 Result = tuple[tuple[int, ...], np.dtype]  # the shape and dtype of one output of forward
@@ -312,7 +314,7 @@ def joined(ctx: FunctionCtx, args: tuple[Any, ...], outputs: tuple[Any, ...]) ->
     mode = modes.MODE.get()
     if mode is not None:
         made = tuple(value for value in results if isinstance(value, Tensor))
-        careful.attend(call.function._row, tensors, (), made, mode)
+        attend(call.function._row, tensors, (), made, mode)
     return tuple(results)
 
 
@@ -475,7 +477,7 @@ def _incoming(call: Call, node: Node, parts: Sequence[Any]) -> list[Tensor | Non
 
 
 def _zeros(result: Result | None) -> Tensor | None:
-    return None if result is None else wrap(np.zeros(result[0], careful.plain(result[1])))
+    return None if result is None else wrap(np.zeros(result[0], plain(result[1])))
 
 
 def checked(call: Call, returned: Any) -> list[Tensor | None]:
@@ -503,7 +505,7 @@ def _fitting(call: Call, index: int, value: Tensor, given: Result) -> Tensor:
         raise RuntimeError(_wrong_shape(call, index, tuple(value.array.shape), shape))
     if value.array.dtype == dtype:
         return value
-    cast: Tensor = BOUND["cast"](value, careful.plain(dtype), careful.plain(value.array.dtype))
+    cast: Tensor = BOUND["cast"](value, plain(dtype), plain(value.array.dtype))
     return cast
 
 

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from pellucid.core import modes
-from pellucid.core.careful import Kind, first_bad
+from pellucid.core.attention import first_bad
+from pellucid.core.kinds import Kind
 from pellucid.core.tensor import ACCUMULATE, Node, Tensor, wrap
 from pellucid.errors import AnomalyError, explain
 

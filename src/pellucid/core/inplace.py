@@ -12,12 +12,14 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core import aliasing, modes
-from pellucid.core.careful import Kind, admitted, current_array, current_node, new_node
+from pellucid.core.careful import admitted, new_node
 from pellucid.core.keep import keeper
+from pellucid.core.kinds import Kind
 from pellucid.core.modes import Mode
 from pellucid.core.primitive import BOUND, TABLE
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Leaf, Node, Tensor, extra_of, wrap
+from pellucid.core.views import current_array, current_node
 from pellucid.errors import explain
 
 Operation = Callable[..., Any]

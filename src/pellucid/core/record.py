@@ -14,12 +14,15 @@ import numpy as np
 
 from pellucid.core import careful
 from pellucid.core.aliasing import EXPOSED, owner_of, tick
-from pellucid.core.careful import current_node, cut_off, kept_by, new_node, note_exposed, refuse_inference, view_of
+from pellucid.core.attention import explained
+from pellucid.core.careful import cut_off, kept_by, new_node, refuse_inference
 from pellucid.core.keep import keeper
 from pellucid.core.modes import MODE
+from pellucid.core.packing import note_exposed
 from pellucid.core.primitive import BOUND, Primitive, takes_params
 from pellucid.core.provenance import getframe, outside
 from pellucid.core.tensor import Node, Operators, Tensor, wrap
+from pellucid.core.views import current_node, view_of
 
 ndarray = np.ndarray
 generic = np.generic  # NumPy's scalars: what its operators make of 0-d arrays
@@ -103,7 +106,7 @@ def _unary(p: Primitive) -> Operation:
         try:
             y = forward(x)
         except Exception as error:
-            raise careful.explained(p, (x,), (), error) from None
+            raise explained(p, (x,), (), error) from None
         if type(y) is not ndarray:
             y = asarray(y)
         out = new(Tensor)
@@ -173,7 +176,7 @@ def _binary(p: Primitive) -> Operation:
         try:
             y = forward(x, z)
         except Exception as error:
-            raise careful.explained(p, (x, z), (), error) from None
+            raise explained(p, (x, z), (), error) from None
         if type(y) is not ndarray:
             y = asarray(y)
         out = new(Tensor)
@@ -255,7 +258,7 @@ def _unary_with_params(p: Primitive) -> Operation:
         try:
             y = forward(x, *params)
         except Exception as error:
-            raise careful.explained(p, (x,), params, error) from None
+            raise explained(p, (x,), params, error) from None
         if type(y) is not ndarray:
             y = asarray(y)
         parent = input.node if input.window is None else current_node(input)
@@ -318,7 +321,7 @@ def _straight(p: Primitive, inputs: Sequence[Tensor], params: tuple[Any, ...]) -
     try:
         y: Any = p.forward(*given, *params)
     except Exception as error:
-        raise careful.explained(p, arrays, params, error) from None
+        raise explained(p, arrays, params, error) from None
     single = p.outputs == 1
     y = asarray(y) if single else tuple([asarray(part) for part in y])
     rules = p.rules if p.pullback is None else (True,) * len(inputs)

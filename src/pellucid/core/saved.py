@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from pellucid.core import aliasing
-from pellucid.core.careful import Kind, unpacked
 from pellucid.core.keep import arguments
+from pellucid.core.kinds import Kind
+from pellucid.core.packing import unpacked
 from pellucid.core.primitive import INPUTS, kept_names
 from pellucid.core.provenance import Place
 from pellucid.core.tensor import Freed, Node, Tensor, pick, wrap

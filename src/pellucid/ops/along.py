@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.core.careful import HALVES, current_array
+from pellucid.core.attention import HALVES
+from pellucid.core.views import current_array
 from pellucid.core.primitive import backward_name, multilinear
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pellucid.core.attributes import concrete
-from pellucid.core.careful import Kind
+from pellucid.core.kinds import Kind
 from pellucid.core.primitive import elementwise, same
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor

@@ -13,7 +13,8 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core import aliasing
 from pellucid.core.attributes import DEPARTURES, attribute, concrete
-from pellucid.core.careful import Kind, current_array, current_node, plain
+from pellucid.core.kinds import Kind, plain
+from pellucid.core.views import current_array, current_node
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Cut, Tensor
 from pellucid.ops.arguments import refusal

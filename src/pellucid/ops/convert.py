@@ -9,7 +9,7 @@ import numpy as np
 from numpy import ndarray
 
 from pellucid import dtypes
-from pellucid.core.careful import plain
+from pellucid.core.kinds import plain
 from pellucid.core.primitive import multilinear
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor

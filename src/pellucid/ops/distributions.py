@@ -12,7 +12,8 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core import aliasing, modes
 from pellucid.core.attributes import attribute, concrete
-from pellucid.core.careful import Kind, current_node, plain
+from pellucid.core.kinds import Kind, plain
+from pellucid.core.views import current_node
 from pellucid.core.inplace import check_writable, overwrite
 from pellucid.core.primitive import general
 from pellucid.core.record import bind

@@ -10,7 +10,8 @@ import numpy as np
 from numpy import ndarray
 
 from pellucid.core import aliasing, modes
-from pellucid.core.careful import current_node, plain
+from pellucid.core.kinds import plain
+from pellucid.core.views import current_node
 from pellucid.core.inplace import check_writable, overwrite
 from pellucid.core.primitive import multilinear, same
 from pellucid.core.record import attach, bind

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from pellucid.core.careful import HALVES
+from pellucid.core.attention import HALVES
 from pellucid.core.primitive import multilinear
 from pellucid.core.record import bind
 from pellucid.ops.arguments import ALL, Axes, Row, Shape, refusal

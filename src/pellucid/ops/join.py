@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from pellucid.core.careful import Kind
+from pellucid.core.kinds import Kind
 from pellucid.core.primitive import BOUND, general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from pellucid.core.careful import plain
+from pellucid.core.kinds import plain
 from pellucid.core.primitive import general, same
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap

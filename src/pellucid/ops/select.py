@@ -10,7 +10,7 @@ import numpy as np
 from numpy._core.umath import clip
 
 from pellucid import dtypes
-from pellucid.core.careful import Kind
+from pellucid.core.kinds import Kind
 from pellucid.core.primitive import elementwise
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor, wrap

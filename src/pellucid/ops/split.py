@@ -12,7 +12,8 @@ import numpy as np
 from numpy import ndarray
 
 from pellucid.core import modes
-from pellucid.core.careful import MULTI_VIEW, view_of
+from pellucid.core.careful import MULTI_VIEW
+from pellucid.core.views import view_of
 from pellucid.core.primitive import BOUND, TABLE, general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor

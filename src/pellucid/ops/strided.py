@@ -9,7 +9,7 @@ import numpy as np
 from numpy import ndarray
 
 from pellucid.core import aliasing
-from pellucid.core.careful import Kind, plain
+from pellucid.core.kinds import Kind, plain
 from pellucid.core.primitive import multilinear
 from pellucid.core.record import bind
 from pellucid.ops.arguments import ALL, Shape, axis_of, refusal, sizes_of

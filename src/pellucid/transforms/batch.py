@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.core.careful import Kind, compute, foreign, layers, plain
+from pellucid.core.careful import compute
+from pellucid.core.kinds import Kind, foreign, layers, plain
 from pellucid.core.primitive import BOUND, Primitive, multilinear
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from pellucid.core import backward
-from pellucid.core.careful import current_node
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor, wrap
+from pellucid.core.views import current_node
 from pellucid.errors import GradcheckError, explain
 from pellucid.transforms import mismatch
 from pellucid.transforms.differences import (

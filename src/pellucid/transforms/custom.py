@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pellucid.core import backward, careful, function, modes
-from pellucid.core.careful import current_node
 from pellucid.core.function import Function, FunctionCtx
+from pellucid.core.kinds import plain
 from pellucid.core.primitive import BOUND, Primitive
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor, pick, wrap
+from pellucid.core.views import current_node
 from pellucid.errors import explain
 from pellucid.transforms.batch import Batched, out_of_batch
 from pellucid.transforms.forward import Dual
@@ -140,7 +141,7 @@ def _zeros_for(value: Any) -> Tensor | None:
     """Zeros like a tensor; None for anything else."""
     if not isinstance(value, Tensor):
         return None
-    return wrap(np.zeros(value.array.shape, careful.plain(value.array.dtype)))
+    return wrap(np.zeros(value.array.shape, plain(value.array.dtype)))
 
 
 # --- vmap

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from pellucid import printing
-from pellucid.core.careful import Kind, compute, foreign, layers
+from pellucid.core.careful import compute
+from pellucid.core.kinds import Kind, foreign, layers
 from pellucid.core.primitive import BOUND, Primitive, general, multilinear
 from pellucid.core.provenance import here
 from pellucid.core.record import bind

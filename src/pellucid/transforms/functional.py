@@ -13,10 +13,10 @@ import numpy as np
 
 from pellucid.core import modes
 from pellucid.core.backward import gradients, oldest_first
-from pellucid.core.careful import current_array, current_node
 from pellucid.core.primitive import Primitive, edges_of, same
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Leaf, Node, Tensor, wrap
+from pellucid.core.views import current_array, current_node
 from pellucid.errors import explain
 from pellucid.ops.axes import permute_row
 from pellucid.ops.shape import reshape_row

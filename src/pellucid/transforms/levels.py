@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.core.careful import Kind, layers
+from pellucid.core.kinds import Kind, layers
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor
 from pellucid.errors import explain

@@ -19,12 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.core import aliasing, backward, careful, modes
-from pellucid.core.careful import current_array, current_node
+from pellucid.core import aliasing, backward, modes
 from pellucid.core.function import Function, FunctionCtx, once_differentiable
+from pellucid.core.packing import PACKING, packed_value, unpacked
 from pellucid.core.primitive import same
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor, wrap
+from pellucid.core.views import current_array, current_node
 from pellucid.errors import CheckpointError, InplaceError, explain
 
 __all__ = [
@@ -144,7 +145,7 @@ class Note:
     __slots__ = ("dtype", "operation", "place", "shape")
 
     def __init__(self, tensor: Tensor) -> None:
-        node = careful.PACKING.get()
+        node = PACKING.get()
         self.operation = "an argument of a nested checkpoint" if node is None else node.primitive.name
         self.place = here() if node is None else node.place
         self.shape = tuple(tensor.array.shape)
@@ -324,11 +325,11 @@ class Argument:
     def __init__(self, tensor: Tensor, mode: modes.Mode) -> None:
         self.requires_grad = current_node(tensor) is not None
         array = current_array(tensor)
-        self.value = careful.packed_value(array, *mode.saved_hooks[-1]) if mode.saved_hooks else array
+        self.value = packed_value(array, *mode.saved_hooks[-1]) if mode.saved_hooks else array
 
     def again(self) -> Tensor:
         """The tensor for the second run: a leaf of its own."""
-        tensor = wrap(careful.unpacked(self.value))
+        tensor = wrap(unpacked(self.value))
         return tensor.requires_grad_() if self.requires_grad else tensor  # type: ignore[attr-defined, no-any-return]
 
 

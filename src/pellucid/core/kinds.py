@@ -1,0 +1,96 @@
+"""Other kinds of array: what sits in a Tensor instead of an ndarray while a function is transformed.
+
+A Dual pushes a tangent along, a Batched array does many at once. The tape does not know about them.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from pellucid import dtypes
+from pellucid.core.primitive import Primitive
+from pellucid.core.provenance import here
+from pellucid.core.tensor import Operators, Tensor
+from pellucid.errors import explain
+
+
+class Kind(Operators):
+    """An array that is not an ndarray: it decides itself what an operation on it means.
+
+    A kind sets `level`, `shape` and `dtype` (an equal but not identical copy of NumPy's, see `foreign`), and
+    `apply(primitive, arrays, params)`; of several kinds in one call the one of the highest level acts first.
+    """
+
+    __slots__ = ()
+    __array_ufunc__ = None  # ndarray * kind asks the kind's own operators
+
+    level: int
+    shape: tuple[int, ...]
+    dtype: Any
+    spreads = False  # whether an ordinary tensor may become of this kind by an in-place operation
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def apply(self, p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        """Run an operation of which this is one of the inputs."""
+        raise NotImplementedError
+
+    def layers(self) -> dict[int, "Kind"]:
+        """This array and the kinds inside it, by level."""
+        return {self.level: self}
+
+    def admit(self, tensor: Tensor) -> Tensor:
+        """Take a tensor with history from outside into this level, by a step that backward can undo."""
+        return tensor
+
+    def custom(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """Run a custom function of which this is one of the inputs: (context, outputs), or None to run its forward."""
+        return None
+
+    def overwrite(self, value: Any, name: str) -> Any:
+        """What a tensor that holds this array holds after the in-place operation `name`."""
+        return value
+
+    def detached(self) -> Any:
+        """The array without what differentiates it."""
+        return self
+
+    def concrete(self, what: str) -> np.ndarray:
+        """The values as an ndarray, for Python code that looks at them; `what` is the operation that does."""
+        raise RuntimeError(
+            explain(
+                f"{what} needs the values of a {type(self).__name__} array, which has none of its own",
+                str(here()),
+                "inside a transformed function a tensor stands for many values, or for values not known yet",
+                "use tensor operations instead, e.g. torch.where instead of `if`",
+            )
+        )
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(f"a {type(self).__name__} array has no values of its own to give to NumPy")
+
+    def __array_function__(self, function: Any, *_: Any) -> Any:
+        raise TypeError(f"np.{function.__name__} does not take a {type(self).__name__} array")
+
+
+@lru_cache(maxsize=64)
+def foreign(dtype: np.dtype) -> np.dtype:
+    """A dtype equal to NumPy's but not the same object, so that the hot path's identity test sends kinds here."""
+    return np.dtype(dtype, metadata={"pellucid": "kind"})
+
+
+def plain(dtype: np.dtype) -> np.dtype:
+    """NumPy's own object for a dtype (unpickled arrays and kinds carry copies of it)."""
+    return dtypes.from_numpy_dtype(dtype).numpy
+
+
+def layers(array: Any) -> dict[int, Kind]:
+    """The kinds an array is made of, by level; an ndarray has none."""
+    return array.layers() if isinstance(array, Kind) else {}

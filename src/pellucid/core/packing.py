@@ -1,0 +1,69 @@
+"""Kept values that need an eye: memory that NumPy shares, and saved-tensor hooks that store them elsewhere."""
+
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from pellucid.core import aliasing, modes
+from pellucid.core.kinds import Kind
+from pellucid.core.tensor import Node, Tensor, extra_of, wrap
+
+
+def kept_arrays(saved: Any) -> list[np.ndarray]:
+    """Every ndarray among the arguments that a node keeps for its rules."""
+    if isinstance(saved, np.ndarray):
+        return [saved]
+    if isinstance(saved, (tuple, list)):
+        return [array for part in saved for array in kept_arrays(part)]
+    return []
+
+
+def note_exposed(node: Node) -> None:
+    """Take fingerprints of kept arrays whose memory a NumPy array outside shares."""
+    for array in kept_arrays(node.saved):
+        if aliasing.is_exposed(array):
+            extra_of(node).fingerprints.append((array, aliasing.fingerprint(array)))
+
+
+class Packed:
+    """A kept value that a saved-tensor hook has put somewhere else."""
+
+    __slots__ = ("unpack", "value")
+
+    def __init__(self, value: Any, unpack: Any) -> None:
+        self.value = value
+        self.unpack = unpack
+
+
+# The node whose values are being packed: checkpointing notes the operation that would have kept them.
+PACKING: ContextVar[Node | None] = ContextVar("pellucid_packing", default=None)
+
+
+def pack(node: Node, pack_hook: Any, unpack_hook: Any) -> None:
+    """Hand every kept array to the user's pack hook."""
+    token = PACKING.set(node)
+    try:
+        node.saved = packed_value(node.saved, pack_hook, unpack_hook)
+    finally:
+        PACKING.reset(token)
+    extra_of(node).unpack = unpack_hook
+
+
+def packed_value(value: Any, pack_hook: Any, unpack_hook: Any) -> Any:
+    """A value with every array in it packed."""
+    if isinstance(value, (np.ndarray, Kind)):
+        with modes.switched(grad=False, saved_hooks=()):
+            return Packed(pack_hook(wrap(value)), unpack_hook)
+    return tuple(packed_value(v, pack_hook, unpack_hook) for v in value) if type(value) is tuple else value
+
+
+def unpacked(value: Any) -> Any:
+    """The kept values again, fetched through the user's unpack hook where one was set."""
+    if isinstance(value, Packed):
+        with modes.switched(grad=False, saved_hooks=()):
+            tensor = value.unpack(value.value)
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"a saved-tensor unpack hook must return a Tensor, not {type(tensor).__name__}")
+        return tensor.array
+    return tuple(unpacked(v) for v in value) if type(value) is tuple else value
