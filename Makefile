@@ -60,11 +60,13 @@ $(RUN):
 $(VENV)/runtime.stamp: pyproject.toml | $(RUN)
 	@echo "installing Pellucid and its runtime dependencies ..."
 	@$(PIP) --editable .
+	@$(RUN) -m compileall -q src/pellucid
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml | $(RUN)
 	@echo "installing Pellucid with its developer tools ..."
 	@$(PIP) --editable '.[dev,compile]'
+	@$(RUN) -m compileall -q src/pellucid
 	@touch $@ $(VENV)/runtime.stamp
 
 # Tried once for an environment. Its absence is no failure: the tests that need it say so and skip.

@@ -68,8 +68,7 @@ MLP_BATCH = 16
 def _mlp(torch):
     torch.manual_seed(0)
     weights = [
-        (torch.randn(size_in, size_out) * size_in**-0.5).requires_grad_()
-        for size_in, size_out in pairwise(MLP_SIZES)
+        (torch.randn(size_in, size_out) * size_in**-0.5).requires_grad_() for size_in, size_out in pairwise(MLP_SIZES)
     ]
     biases = [torch.zeros(size_out, requires_grad=True) for size_out in MLP_SIZES[1:]]
     inputs, targets = torch.randn(MLP_BATCH, MLP_SIZES[0]), torch.randn(MLP_BATCH, MLP_SIZES[-1])

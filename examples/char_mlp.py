@@ -220,9 +220,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument(
-        "--steps", type=int, default=8_000, help="train at most this many steps (default 8000)"
-    )
+    parser.add_argument("--steps", type=int, default=8_000, help="train at most this many steps (default 8000)")
     parser.add_argument("--seconds", type=float, default=60, help="train at most this long (default 60)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--report", type=Path, default=Path("demo-report.html"), help="the page to write")

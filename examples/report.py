@@ -20,9 +20,7 @@ class Chart:
     logarithmic: bool = False
 
 
-def write_report(
-    path: Path, title: str, summary: str, charts: list[Chart], settings: dict, sample: str
-) -> None:
+def write_report(path: Path, title: str, summary: str, charts: list[Chart], settings: dict, sample: str) -> None:
     """Write the page; `charts` stand in reading order, `settings` become a table."""
     body = "\n".join(
         [
@@ -43,9 +41,7 @@ def draw(chart: Chart) -> str:
     y_values = [y for _, y in everything] + ([] if chart.logarithmic else [0.0])
     y_scale = Scale(y_values, HEIGHT - BOTTOM, TOP, chart.logarithmic)
     lines = [_line(points, number, x_scale, y_scale) for number, points in enumerate(chart.series.values())]
-    legend = [
-        f'<span><i class="key{number}"></i>{escape(name)}</span>' for number, name in enumerate(chart.series)
-    ]
+    legend = [f'<span><i class="key{number}"></i>{escape(name)}</span>' for number, name in enumerate(chart.series)]
     return "\n".join(
         [
             f"<h2>{escape(chart.title)}</h2>",
@@ -123,9 +119,7 @@ def _line(points: Points, number: int, x_scale: Scale, y_scale: Scale) -> str:
 
 
 def _settings_table(settings: dict) -> str:
-    rows = [
-        f"<tr><th>{escape(key)}</th><td>{escape(str(value))}</td></tr>" for key, value in settings.items()
-    ]
+    rows = [f"<tr><th>{escape(key)}</th><td>{escape(str(value))}</td></tr>" for key, value in settings.items()]
     return f"<table>{''.join(rows)}</table>"
 
 

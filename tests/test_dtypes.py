@@ -104,9 +104,7 @@ def outcome(compute: Callable[..., Any], *arguments: Any) -> str:
         (bool_, "torch.bool", 1, False, False, False),
     ],
 )
-def test_attributes(
-    of: dtype, shown: str, itemsize: int, floating: bool, complex_: bool, signed: bool
-) -> None:
+def test_attributes(of: dtype, shown: str, itemsize: int, floating: bool, complex_: bool, signed: bool) -> None:
     assert repr(of) == str(of) == shown
     assert (of.itemsize, of.is_floating_point, of.is_complex, of.is_signed) == (
         itemsize,
@@ -186,9 +184,7 @@ def test_unsupported_numpy_dtypes_are_explained(unsupported: np.dtype[Any], hint
 
 
 def test_the_error_lists_what_is_supported() -> None:
-    with pytest.raises(
-        TypeError, match=r"numpy\.object_\. The only supported types are: bool, uint8.*bfloat16"
-    ):
+    with pytest.raises(TypeError, match=r"numpy\.object_\. The only supported types are: bool, uint8.*bfloat16"):
         from_numpy_dtype(np.dtype(object))
 
 
@@ -251,9 +247,7 @@ def test_promotion_golden(left: dtype, right: dtype, expected: dtype) -> None:
 
 
 def test_promotion_of_wide_unsigned_types_is_refused() -> None:
-    message = (
-        "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote UInt16 and Int"
-    )
+    message = "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote UInt16 and Int"
     with pytest.raises(RuntimeError, match=message):
         promote_types(uint16, int32)
     for other in (bool_, uint8, uint32, complex64):
@@ -367,9 +361,7 @@ def test_attributes_and_limits_as_in_torch(torch: Any) -> None:
         assert repr(of.to_real()) == repr(theirs.to_real())
         ours = outcome(of.to_complex)
         assert ours == outcome(theirs.to_complex).replace("complex32", "complex64")
-        info, their_info = (
-            (finfo, torch.finfo) if of.is_floating_point or of.is_complex else (iinfo, torch.iinfo)
-        )
+        info, their_info = (finfo, torch.finfo) if of.is_floating_point or of.is_complex else (iinfo, torch.iinfo)
         assert outcome(info, of) == outcome(their_info, theirs)
         if of is bool_:
             continue

@@ -16,7 +16,10 @@ def test_broadcast_error_names_operation_shapes_axis_and_line():
     a, b = torch.ones(2, 3), torch.ones(2, 4)
     text = message(lambda: a + b)  # this line
     assert "add: cannot take (2, 3) torch.float32 and (2, 4) torch.float32" in text
-    assert "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1".lower() in text.lower()
+    assert (
+        "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1".lower()
+        in text.lower()
+    )
     assert "# this line" in text and "test_errors.py" in text and "try:" in text
 
 

@@ -184,7 +184,9 @@ def test_anomaly_finds_inf_in_backward_with_the_forward_line():
     x = torch.tensor([0.0], requires_grad=True)
     with torch.autograd.detect_anomaly():
         y = x.sqrt()  # the line to be named
-        with pytest.raises(RuntimeError, match=r"backward of sqrt \(SqrtBackward0\) returned Inf[\s\S]*line to be named"):
+        with pytest.raises(
+            RuntimeError, match=r"backward of sqrt \(SqrtBackward0\) returned Inf[\s\S]*line to be named"
+        ):
             y.backward()
 
 

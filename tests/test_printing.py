@@ -421,9 +421,7 @@ def shapes(draw: st.DrawFn) -> tuple[int, ...]:
     """Draw 0 to 4 dimensions: small ones, or enough of them to be summarised."""
     if draw(st.booleans()):
         return tuple(draw(st.lists(st.integers(0, 7), max_size=4)))
-    return draw(
-        st.sampled_from([(1001,), (40, 40), (3, 500), (500, 3), (11, 12, 13), (6, 6, 6, 6), (2, 8, 9, 8)])
-    )
+    return draw(st.sampled_from([(1001,), (40, 40), (3, 500), (500, 3), (11, 12, 13), (6, 6, 6, 6), (2, 8, 9, 8)]))
 
 
 def draw_reals(draw: st.DrawFn, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -478,9 +476,7 @@ def as_torch(torch: Any, array: np.ndarray[Any, Any]) -> Any:
 @pytest.mark.torch
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(array=arrays(), options=print_options(), requires_grad=st.booleans())
-def test_prints_as_torch(
-    torch: Any, array: np.ndarray[Any, Any], options: dict[str, Any], requires_grad: bool
-) -> None:
+def test_prints_as_torch(torch: Any, array: np.ndarray[Any, Any], options: dict[str, Any], requires_grad: bool) -> None:
     tensor = as_torch(torch, array)
     suffixes = []
     if requires_grad and (tensor.is_floating_point() or tensor.is_complex()):

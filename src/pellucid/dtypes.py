@@ -243,9 +243,7 @@ def _refuse_numpy_dtype(numpy_dtype: NumpyDtype) -> NoReturn:
         "m": " Convert time differences with array.astype('int64') first.",
     }.get(numpy_dtype.kind, "")
     described = numpy_dtype if numpy_dtype.names else f"numpy.{numpy_dtype.type.__name__}"
-    raise TypeError(
-        f"can't convert np.ndarray of type {described}. The only supported types are: {supported}.{hint}"
-    )
+    raise TypeError(f"can't convert np.ndarray of type {described}. The only supported types are: {supported}.{hint}")
 
 
 def as_dtype(value: object) -> dtype:
@@ -264,9 +262,7 @@ def as_dtype(value: object) -> dtype:
         if issubclass(value, np.generic):
             return from_numpy_dtype(np.dtype(value))
     shown = f"type {value.__name__}" if isinstance(value, type) else repr(value)
-    raise TypeError(
-        f"dtype must be a dtype such as float32, or one of bool, int, float, complex, not {shown}"
-    )
+    raise TypeError(f"dtype must be a dtype such as float32, or one of bool, int, float, complex, not {shown}")
 
 
 def as_numpy_dtype(value: object) -> NumpyDtype:
@@ -644,9 +640,7 @@ class iinfo(_Limits):
         if found is bool_:
             raise TypeError("torch.bool is not supported by torch.iinfo")
         if found.category != "integer":
-            raise TypeError(
-                f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{found!r}'"
-            )
+            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{found!r}'")
         bits = 8 * found.itemsize
         largest = 2 ** (bits - 1) - 1 if found.is_signed else 2**bits - 1
         self._write(dtype=found.name, bits=bits, max=largest, min=-largest - 1 if found.is_signed else 0)
@@ -726,9 +720,7 @@ def _parse_device(named: object, index: object) -> tuple[str, int | None]:
     if not isinstance(index, int):
         raise TypeError(f"device(): argument 'index' (position 2) must be int, not {type(index).__name__}")
     if number is not None:
-        raise RuntimeError(
-            f"type (string) must not include an index because index was passed explicitly: {named}"
-        )
+        raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {named}")
     _check_index(index)
     return name, index
 
@@ -748,9 +740,7 @@ def _parse_device_string(text: str) -> tuple[str, int | None]:
     if colon and not is_number:
         raise RuntimeError(f"Invalid device string: '{text}'")
     if name not in _DEVICE_TYPES:
-        raise RuntimeError(
-            f"Expected one of {', '.join(_DEVICE_TYPES)} device type at start of device string: {name}"
-        )
+        raise RuntimeError(f"Expected one of {', '.join(_DEVICE_TYPES)} device type at start of device string: {name}")
     return name, int(digits) if colon else None
 
 

@@ -256,9 +256,7 @@ def _lay_out(
     return f"[{separator.join(blocks)}]"
 
 
-def _lay_out_row(
-    row: Array, length: int, style: _Style | _ComplexStyle, indent: int, options: PrintOptions
-) -> str:
+def _lay_out_row(row: Array, length: int, style: _Style | _ComplexStyle, indent: int, options: PrintOptions) -> str:
     """Write one row in brackets, broken into lines that fit (always at least one number in each)."""
     items = _with_gap([style.write(number) for number in _numbers(row)], length, options, " ...")
     per_line = max(1, (options.linewidth - indent) // (style.width + 2))

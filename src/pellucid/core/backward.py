@@ -55,7 +55,8 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
     while frontier:
         node = heappop(frontier)[1]
         g = grads.pop(node)
-        p, inputs, saved, stretched = node.primitive, node.inputs, node.saved, node.stretched
+        p, saved, stretched = node.primitive, node.saved, node.stretched
+        inputs: Sequence[Node | None] = node.inputs
         if straight and node.extra is None and p.pullback is None:
             edges: Any = p.edges
             if node.born < aliasing.latest or type(saved) is Freed:

@@ -110,9 +110,7 @@ def _unary(p: Primitive) -> Operation:
         if type(y) is not ndarray:
             y = asarray(y)
         out = new(Tensor)
-        out.array = y
-        out._grad = None
-        out.window = None
+        out.array, out._grad, out.window = y, None, None
         parent = input.node if input.window is None else current_node(input)
         if parent is None or mode is not None:
             out.node = None
@@ -122,20 +120,15 @@ def _unary(p: Primitive) -> Operation:
             return cut_off(p, (input,), out)
         out.cut = None
         node = out.node = new(Node)
-        node.primitive = p
-        node.inputs = (parent,)
+        node.primitive, node.inputs, node.extra = p, (parent,), None
         node.saved = keep(y, x, ())
-        node.shape = y.shape
-        node.stretched = False
-        node.born = tick()
-        node.extra = None
+        node.shape, node.stretched, node.born = y.shape, False, tick()
         frame = getframe(1)
         code = frame.f_code
         if code is not caller:
             frame = outside(frame)
             code = caller = frame.f_code
-        node.code = code
-        node.lasti = frame.f_lasti
+        node.code, node.lasti = code, frame.f_lasti
         if EXPOSED:
             note_exposed(node)
         return out
@@ -180,54 +173,40 @@ def _binary(p: Primitive) -> Operation:
         if type(y) is not ndarray:
             y = asarray(y)
         out = new(Tensor)
-        out.array = y
-        out._grad = None
-        out.window = None
+        out.array, out._grad, out.window = y, None, None
         first = input.node if input.window is None else current_node(input)
         if mode is not None:
-            out.node = None
-            out.cut = mode
+            out.node, out.cut = None, mode
             return out
         if flat:
             return cut_off(p, (input, other), out)
         if first is None:
             if second is None:
-                out.node = None
-                out.cut = cut_beyond(input) or cut_beyond(other)
+                out.node, out.cut = None, cut_beyond(input) or cut_beyond(other)
                 return out
-            keep = keep_second
-            shape = second.shape
+            keep, shape = keep_second, second.shape
             stretched = other_shape or x.shape != shape
             if input.cut is not None:
                 refuse_inference(p, input)
         else:
             shape = first.shape  # a node knows its shape: asking the array costs 45 ns each time
             if second is not None:
-                keep = keep_both
-                stretched = other_shape or second.shape != shape
+                keep, stretched = keep_both, other_shape or second.shape != shape
             else:
-                keep = keep_first
-                stretched = other_shape
-                if type(other) not in NUMBERS:
-                    stretched = other_shape or z.shape != shape
-                    if other.cut is not None:
-                        refuse_inference(p, other)
+                keep, stretched = keep_first, other_shape or (type(other) not in NUMBERS and z.shape != shape)
+                if type(other) not in NUMBERS and other.cut is not None:
+                    refuse_inference(p, other)
         out.cut = None
         node = out.node = new(Node)
-        node.primitive = p
-        node.inputs = (first, second)
+        node.primitive, node.inputs, node.extra = p, (first, second), None
         node.saved = keep(y, x, z, ()) if keeps else NOTHING
-        node.shape = y.shape if stretched else shape
-        node.stretched = stretched
-        node.born = tick()
-        node.extra = None
+        node.shape, node.stretched, node.born = y.shape if stretched else shape, stretched, tick()
         frame = getframe(1)
         code = frame.f_code
         if code is not caller:
             frame = outside(frame)
             code = caller = frame.f_code
-        node.code = code
-        node.lasti = frame.f_lasti
+        node.code, node.lasti = code, frame.f_lasti
         if EXPOSED:
             note_exposed(node)
         return out

@@ -216,14 +216,14 @@ def with_class(node: Node | None) -> Node | None:
     """
     kind = type(node)
     if node is not None and (kind is Node or kind is Leaf):
-        node.__class__ = class_named(kind, node.primitive.grad_name)
+        node.__class__ = class_named(kind is Leaf, node.primitive.grad_name)
     return node
 
 
 @cache
-def class_named(base: type[Node], name: str) -> type[Node]:
-    """A subclass of Node that differs in its name only."""
-    return type(name, (base,), {"__slots__": ()})
+def class_named(leaf: bool, name: str) -> type[Node]:
+    """A subclass of Node (or Leaf) that differs in its name only."""
+    return type(name, (Leaf if leaf else Node,), {"__slots__": ()})
 
 
 def extra_of(node: Node) -> Extra:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy._core.umath import clip
+from numpy._core.umath import clip  # type: ignore[attr-defined]  # np.clip is a slower Python function around it
 
 from pellucid import dtypes
 from pellucid.core.kinds import Kind

@@ -25,8 +25,8 @@ import numpy as np
 import pellucid
 from pellucid import dtypes
 from pellucid.core import backward, modes
-from pellucid.core.views import current_node
 from pellucid.core.tensor import PICK, Leaf, Tensor, wrap
+from pellucid.core.views import current_node
 from pellucid.ops.operation import Draw, Operation, Sample
 from pellucid.transforms.differences import from_reals, reals
 

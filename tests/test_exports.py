@@ -1,0 +1,45 @@
+"""The public names: what `import pellucid as torch` promises is there, and nothing internal leaks out."""
+
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import pellucid
+from pellucid.ops.operation import OPERATIONS
+
+SETTLED = ["autograd", "compiler", "func", "memory", "random", "testing", "utils"]
+NAMES = """
+tensor zeros ones empty full arange linspace eye rand randn randint randperm manual_seed from_numpy as_tensor
+no_grad enable_grad set_grad_enabled inference_mode is_grad_enabled capture vmap is_tensor is_floating_point numel
+float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8 bool complex64 complex128 float double half long int
+device dtype Size Tensor finfo iinfo set_default_dtype get_default_dtype set_printoptions promote_types can_cast
+add mul matmul einsum sum mean max softmax cat stack where gather sort topk exp log sqrt clamp reshape transpose
+"""
+
+
+@pytest.mark.parametrize("name", SETTLED)
+def test_modules_are_there(name):
+    assert isinstance(getattr(pellucid, name), ModuleType)
+
+
+def test_functions_are_there():
+    assert [name for name in NAMES.split() if not hasattr(pellucid, name)] == []
+
+
+def test_every_operation_of_the_main_namespace_is_exported_and_documented():
+    for name, operation in OPERATIONS.items():
+        if operation.module == "torch":
+            assert getattr(pellucid, name) is operation.function
+        assert operation.doc, f"{name} has no documentation"
+
+
+def test_a_missing_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no attribute 'nothing_like_this'"):
+        pellucid.nothing_like_this
+
+
+def test_version_on_the_command_line():
+    run = subprocess.run([sys.executable, "-m", "pellucid", "--version"], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == f"pellucid {pellucid.__version__}"
