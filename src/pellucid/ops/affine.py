@@ -138,6 +138,12 @@ def _affine_samples(shape: Shape, first: Shape, second: Shape) -> Callable[..., 
         call(draw(1), draw(*first), draw(*second), alpha=3),
         call(draw(), draw(*first), draw(*second)),
         call(draw(shape[-1]), draw(*first), draw(*second), beta=2),
+        call(draw(*shape), draw(*first), draw(*second), beta=0),
+        call(draw(*shape), draw(*first), draw(*second), alpha=0),
+        call(draw(), draw(*first), draw(*second), beta=-1, alpha=0.5),
+        call(draw.complex(*shape), draw.complex(*first), draw.complex(*second)),
+        call(draw(1), draw(*first), draw(*second), beta=3),
+        call(draw(*shape), draw(*first), draw(*second), beta=1.5, alpha=1.5),
     ]
 
 

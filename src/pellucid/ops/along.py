@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from pellucid.core.attention import HALVES
-from pellucid.core.views import current_array
 from pellucid.core.primitive import backward_name, multilinear
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
+from pellucid.core.views import current_array
 from pellucid.ops.operation import Draw, Sample, call
 from pellucid.ops.shape import reshape_row
 

@@ -51,6 +51,11 @@ def axes_of(dims: Any, ndim: int) -> Axes:
     return axes
 
 
+def shifted(axes: Axes) -> Axes:
+    """The same axes behind a batch axis."""
+    return tuple(i + 1 for i in axes)
+
+
 def sizes_of(sizes: Any) -> Shape:
     """Sizes given as `(2, 3)` or as `2, 3`: a tuple of ints.
 

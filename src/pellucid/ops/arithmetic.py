@@ -211,6 +211,8 @@ publish(div_row, name="true_divide", samples=binary_samples, inplace=True, domai
 def _whole_quotients(draw: Draw) -> Iterable[Sample]:
     for first, second in [((), ()), ((3,), (3,)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((2, 3), ()), ((0,), (1,))]:
         yield call(draw.integers(*first, low=-9, high=9), draw.integers(*second, low=1, high=4))
+    for first, second in [((), (2, 3)), ((2, 0), (2, 0)), ((4, 1, 2), (3, 1))]:
+        yield call(draw.integers(*first, low=-9, high=9), draw.integers(*second, low=1, high=4))
     yield call(draw.integers(5, low=-9, high=9), -2)
     yield call(draw.integers(5, low=-9, high=9), 1.5)
 
@@ -296,7 +298,8 @@ _lerp_row = bind(
     samples=lambda draw: [
         call(draw(2, 3), draw(2, 3), 0.3), call(draw(3), draw(2, 3), 0.8), call(draw(2, 3), draw(3), draw(2, 1)),
         call(draw(), draw(), 1.5), call(draw(0), draw(0), 0.5), call(draw(2, 3), draw(2, 3), draw(2, 3)),
-        call(draw(2), draw(2), draw()), call(draw(4, 1), draw(1, 2), -0.5),
+        call(draw(2), draw(2), draw()), call(draw(4, 1), draw(1, 2), -0.5), call(draw(2, 0), draw(0), draw(2, 1)),
+        call(draw(3, 2).mT, draw(2, 3), 0.4),
     ],
     inplace=True,
 )  # fmt: skip
@@ -332,6 +335,10 @@ def _triples(draw: Draw) -> Iterable[Sample]:
     yield call(draw(), draw(), draw())
     yield call(draw(0), draw(1), draw(0), value=3.0)
     yield call(draw(2, 1, 3), draw(2, 1), draw(3), value=1.5)
+    yield call(draw(1), draw(1), draw(1), value=0.25)
+    yield call(draw(3, 2).mT, draw(2, 3), draw(3))
+    yield call(draw(2, 0), draw(1, 0), draw())
+    yield call(draw(), draw(3), draw(2, 1))
 
 
 @operation(samples=_triples, inplace=True)

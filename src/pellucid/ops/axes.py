@@ -12,9 +12,10 @@ from numpy import ndarray
 from pellucid.core.primitive import multilinear
 from pellucid.core.record import bind
 from pellucid.core.tensor import Operators
-from pellucid.ops.arguments import ALL, Axes, Row, axes_of, axis_of, refusal, sizes_of
+from pellucid.ops.arguments import ALL, Axes, Row, axes_of, axis_of, refusal, shifted, sizes_of
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.shape import reshape_row, reshaped_in_place
+from pellucid.ops.slicing import alias_row
 
 
 def inverse(axes: Axes) -> Axes:
@@ -34,7 +35,7 @@ def permuting(name: str) -> Row:
     return bind(
         multilinear(
             name, lambda a, axes: a.transpose(axes), lambda g, axes: permute_row(g, inverse(axes)),
-            view=True, lower="view", batch=lambda op, a, axes: op(a, (0, *(i + 1 for i in axes))),
+            view=True, lower="view", batch=lambda op, a, axes: op(a, (0, *shifted(axes))),
         )
     )  # fmt: skip
 
@@ -48,7 +49,8 @@ t_row = permuting("t")
     samples=lambda draw: [
         call(draw(2, 3, 4), (2, 0, 1)), call(draw(2, 3), (1, 0)), call(draw(2, 3, 4), (-1, 0, 1)), call(draw(), ()),
         call(draw(3), (0,)), call(draw(2, 0), (1, 0)), call(draw(2, 3, 1, 2), (3, 1, 0, 2)), call(draw(2, 3), (0, 1)),
-    ]
+        call(draw(3, 2).mT, [1, 0]), call(draw(1, 1, 3), (2, -2, 0)),
+    ],
 )  # fmt: skip
 def permute(input: Any, *dims: Any) -> Any:
     """The dimensions in another order.
@@ -71,6 +73,7 @@ def permute(input: Any, *dims: Any) -> Any:
     samples=lambda draw: [
         call(draw(2, 3, 4), 0, 2), call(draw(2, 3), 0, 1), call(draw(2, 3), -1, -2), call(draw(3), 0, 0),
         call(draw(), 0, -1), call(draw(2, 0, 3), 1, 2), call(draw(2, 3, 4), 1, 1), call(draw(1, 2, 3, 4), 1, 3),
+        call(draw(3, 2).mT, 0, 1), call(draw(0), -1, 0),
     ],
     aliases=("swapaxes", "swapdims"),
 )  # fmt: skip
@@ -89,7 +92,12 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     return transpose_row(input, tuple(axes))
 
 
-@operation(samples=lambda draw: [call(draw(2, 3)), call(draw(3)), call(draw()), call(draw(0, 2)), call(draw(1, 1))])
+@operation(
+    samples=lambda draw: [
+        call(draw(2, 3)), call(draw(3)), call(draw()), call(draw(0, 2)), call(draw(1, 1)), call(draw(0)),
+        call(draw(2, 1)), call(draw(3, 3)), call(draw(3, 2).mT), call(draw(1)),
+    ],
+)  # fmt: skip
 def t(input: Any) -> Any:
     """The transpose of a matrix; a vector stays as it is.
 
@@ -110,7 +118,9 @@ def t(input: Any) -> Any:
 def _move_samples(draw: Draw) -> list[Sample]:
     return [
         call(draw(2, 3, 4), 0, 2), call(draw(2, 3, 4), (0, 1), (2, 0)), call(draw(2, 3), -1, 0), call(draw(3), 0, 0),
-        call(draw(2, 3, 4), 2, 0), call(draw(2, 0), 0, 1),
+        call(draw(2, 3, 4), 2, 0), call(draw(2, 0), 0, 1), call(draw(2, 3, 4), (2, 0), (0, 1)),
+        call(draw(2, 3, 4), 1, -1), call(draw(1, 2, 3, 4), [1, 3], [0, 2]), call(draw(3, 2).mT, 0, -1),
+        call(draw(), 0, 0),
     ]  # fmt: skip
 
 
@@ -123,6 +133,8 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     torch.Size([3, 4, 2])
     """
     ndim = input.ndim
+    if not ndim:
+        return alias_row(input, (...,))
     sources, goals = axes_of(source, ndim), axes_of(destination, ndim)
     if len(sources) != len(goals):
         raise refusal(
@@ -165,8 +177,12 @@ def _hermitian(input: Any) -> Any:
 
 
 @operation(
-    samples=lambda draw: [call(draw(2, 3)), call(draw(2, 3, 4)), call(draw.complex(2, 3)), call(draw(2, 0, 1))]
-)
+    samples=lambda draw: [
+        call(draw(2, 3)), call(draw(2, 3, 4)), call(draw.complex(2, 3)), call(draw(2, 0, 1)), call(draw(1, 1)),
+        call(draw(0, 2)), call(draw.complex(2, 2, 3)), call(draw.complex(1, 1)), call(draw(3, 2).mT),
+        call(draw(4, 1, 2, 3)),
+    ],
+)  # fmt: skip
 def adjoint(input: Any) -> Any:
     """The conjugate transpose of every matrix: the last two dimensions swapped, complex numbers conjugated.
 
@@ -194,7 +210,7 @@ def _flip(a: ndarray, axes: Axes) -> ndarray:
 flip_row = bind(
     multilinear(
         "flip", _flip, lambda g, axes: flip_row(g, axes),
-        batch=lambda op, a, axes: op(a, tuple(i + 1 for i in axes)),
+        batch=lambda op, a, axes: op(a, shifted(axes)),
     )
 )  # fmt: skip
 
@@ -203,7 +219,8 @@ flip_row = bind(
     samples=lambda draw: [
         call(draw(2, 3), (0,)), call(draw(2, 3), (0, 1)), call(draw(2, 3), (-1,)), call(draw(4), (0,)),
         call(draw(2, 0), (1,)), call(draw(2, 3, 4), (0, 2)), call(draw(2), ()), call(draw(1, 3), [1]),
-    ]
+        call(draw(3, 2).mT, (0,)), call(draw(), ()),
+    ],
 )  # fmt: skip
 def flip(input: Any, *dims: Any) -> Any:
     """Reverse the order of the elements along dimensions.
@@ -215,7 +232,12 @@ def flip(input: Any, *dims: Any) -> Any:
     return flip_row(input, axes_of(sizes_of(dims), input.ndim))
 
 
-@operation(samples=lambda draw: [call(draw(2, 3)), call(draw(2, 3, 2)), call(draw(1, 1)), call(draw(2, 0))])
+@operation(
+    samples=lambda draw: [
+        call(draw(2, 3)), call(draw(2, 3, 2)), call(draw(1, 1)), call(draw(2, 0)), call(draw(1, 4)), call(draw(4, 1)),
+        call(draw(0, 3)), call(draw(2, 2, 2, 2)), call(draw(3, 2).mT), call(draw.complex(2, 2)),
+    ],
+)  # fmt: skip
 def fliplr(input: Any) -> Any:
     """Reverse every row: flip along dimension 1.
 
@@ -228,7 +250,12 @@ def fliplr(input: Any) -> Any:
     return flip_row(input, (1,))
 
 
-@operation(samples=lambda draw: [call(draw(2, 3)), call(draw(2)), call(draw(1, 1)), call(draw(0, 2))])
+@operation(
+    samples=lambda draw: [
+        call(draw(2, 3)), call(draw(2)), call(draw(1, 1)), call(draw(0, 2)), call(draw(3)), call(draw(0)),
+        call(draw(2, 3, 2)), call(draw(4, 1)), call(draw(3, 2).mT), call(draw.complex(3)),
+    ],
+)  # fmt: skip
 def flipud(input: Any) -> Any:
     """Reverse the order of the rows: flip along dimension 0.
 
@@ -244,7 +271,7 @@ def flipud(input: Any) -> Any:
 rot90_row = bind(
     multilinear(
         "rot90", lambda a, k, axes: np.rot90(a, k, axes).copy(), lambda g, k, axes: rot90_row(g, -k, axes),
-        batch=lambda op, a, k, axes: op(a, k, tuple(i + 1 for i in axes)),
+        batch=lambda op, a, k, axes: op(a, k, shifted(axes)),
     )
 )  # fmt: skip
 
@@ -252,8 +279,9 @@ rot90_row = bind(
 @operation(
     samples=lambda draw: [
         call(draw(2, 3)), call(draw(2, 3), 2), call(draw(2, 3), -1), call(draw(2, 3, 4), 1, (0, 2)),
-        call(draw(2, 3), 4), call(draw(2, 0)), call(draw(2, 3), 3, (1, 0)),
-    ]
+        call(draw(2, 3), 4), call(draw(2, 0)), call(draw(2, 3), 3, (1, 0)), call(draw(2, 3, 4), 2, (1, -1)),
+        call(draw(1, 1)), call(draw(3, 2).mT, 1, [0, 1]),
+    ],
 )  # fmt: skip
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     """Turn by 90 degrees k times, from the first of two dimensions towards the second.
@@ -280,7 +308,7 @@ def _roll(a: ndarray, shifts: Axes, axes: Axes) -> ndarray:
 
 def _roll_batch(op: Row, a: Any, shifts: Axes, axes: Axes) -> Any:
     if axes:
-        return op(a, shifts, tuple(i + 1 for i in axes))
+        return op(a, shifts, shifted(axes))
     flat = reshape_row(a, (a.shape[0], math.prod(a.shape[1:])))
     return reshape_row(op(flat, shifts, (1,) * len(shifts)), tuple(a.shape))
 

@@ -14,7 +14,7 @@ from pellucid.core.primitive import elementwise, same
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor
 from pellucid.ops.arguments import refusal
-from pellucid.ops.operation import Draw, Sample, binary, broadcast_hint, call, operation, publish, unary
+from pellucid.ops.operation import BROADCASTS, Draw, Sample, binary, broadcast_hint, call, operation, publish, unary
 from pellucid.ops.shape import zeros_like_row
 
 NAMES = {"b": "bool", "i": "integers", "u": "integers", "f": "floating point", "c": "complex numbers"}
@@ -76,16 +76,14 @@ attach("__ne__", _differs)
 
 def pairs(draw: Draw) -> Iterable[Sample]:
     """Two tensors, broadcast every way; for operations that take no Python number."""
-    for first, second in [
-        ((), ()), ((3,), (3,)), ((2, 3), (2, 3)), ((2, 3), (3,)), ((3,), (2, 3)), ((2, 1), (1, 3)), ((2, 3), ()),
-        ((), (2, 3)), ((0,), (1,)), ((2, 0), (2, 0)), ((4, 1, 2), (3, 1)),
-    ]:  # fmt: skip
-        yield call(draw(*first), draw(*second))
+    return [call(draw(*first), draw(*second)) for first, second in BROADCASTS]
 
 
 def integer_pairs(draw: Draw) -> Iterable[Sample]:
     """Whole numbers and masks: what the operations on bits take."""
     for first, second in [((), ()), ((3,), (3,)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((2, 3), ()), ((0,), (1,))]:
+        yield call(draw.integers(*first, high=9), draw.integers(*second, high=4))
+    for first, second in [((), (2, 3)), ((3,), (2, 3)), ((2, 0), (2, 0)), ((4, 1, 2), (3, 1))]:
         yield call(draw.integers(*first, high=9), draw.integers(*second, high=4))
     yield call(draw.integers(5), 1)
     yield call(draw.integers(2, 3), 2)
@@ -109,7 +107,7 @@ def _masks_of_two(draw: Draw) -> Iterable[Sample]:
 
 
 def _masks(draw: Draw) -> Iterable[Sample]:
-    for shape in [(), (4,), (2, 3), (0,)]:
+    for shape in [(), (4,), (2, 3), (0,), (2, 1, 3)]:
         yield call(draw.mask(*shape))
         yield call(draw.integers(*shape, high=9))
 
@@ -218,6 +216,8 @@ def _check_tolerance(name: str, value: float) -> None:
 def _close_samples(draw: Draw) -> Iterable[Sample]:
     yield from [call(draw(2, 3), draw(2, 3)), call(draw(2, 3), draw(3), rtol=0.5, atol=0.3), call(draw(), draw(2))]
     yield from [call(draw.integers(4), draw.integers(4)), call(draw(0), draw(0)), call(draw(3), draw(3), atol=9.0)]
+    yield from [call(draw(2, 1), draw(1, 3), 0.1, 0.5), call(draw(), draw()), call(draw(2, 0), draw(1, 0))]
+    yield call(draw(3), draw(3), equal_nan=True)
 
 
 @operation(samples=_close_samples)
@@ -244,7 +244,14 @@ def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, e
     return bool(concrete(isclose(input, other, rtol, atol, equal_nan), "allclose()").all())
 
 
-@operation(samples=lambda draw: [call(draw(3), draw(3)), call(draw(2), draw(3)), call(draw.mask(0), draw.mask(0))])
+@operation(
+    samples=lambda draw: [
+        call(draw(3), draw(3)), call(draw(2), draw(3)), call(draw.mask(0), draw.mask(0)), call(draw(), draw()),
+        call(draw(2, 3), draw(3)), call(draw(2, 0), draw(0, 2)),
+        call(draw.integers(1, high=1), draw.integers(1, high=1)), call(draw.integers(2, 3), draw.integers(2, 3)),
+        call(draw.mask(), draw.mask()), call(draw.complex(2), draw.complex(2)),
+    ],
+)  # fmt: skip
 def equal(input: Any, other: Any) -> bool:
     """Whether two tensors have the same shape and equal elements, as a Python bool.
 
@@ -322,7 +329,8 @@ publish(
     round,
     samples=lambda draw: [
         call(draw()), call(draw(5)), call(draw(2, 3)), call(draw(0)), call(draw(4, 1, 2)), call(draw(5), decimals=1),
-        call(draw(2, 3), decimals=1), call(draw(5, low=-90.0, high=90.0), decimals=-1),
+        call(draw(2, 3), decimals=1), call(draw(5, low=-90.0, high=90.0), decimals=-1), call(draw(2, 0)),
+        call(draw(), decimals=2), call(draw(3, 2).mT),
     ],
     inplace=True,
 )  # fmt: skip

@@ -37,8 +37,9 @@ def both(draw: Draw) -> Iterable[Sample]:
 
 def complex_only(draw: Draw) -> Iterable[Sample]:
     """Complex tensors."""
-    for shape in [(), (1,), (3,), (2, 3), (2, 1, 3), (0,), (2, 0)]:
+    for shape in [(), (1,), (3,), (2, 3), (2, 1, 3), (0,), (2, 0), (1, 1), (4, 2)]:
         yield call(draw.complex(*shape))
+    yield call(draw.complex(3, 2).mT)
 
 
 # --- conjugate
@@ -303,7 +304,13 @@ view_as_complex_row = bind(
 )
 
 
-@operation(samples=lambda draw: [call(draw.complex(2, 3)), call(draw.complex()), call(draw.complex(0))])
+@operation(
+    samples=lambda draw: [
+        call(draw.complex(2, 3)), call(draw.complex()), call(draw.complex(0)), call(draw.complex(1)),
+        call(draw.complex(3)), call(draw.complex(1, 1)), call(draw.complex(2, 2, 2)), call(draw.complex(4, 1)),
+        call(draw.complex(2, 3).mT), call(draw.complex(2, 0)),
+    ],
+)  # fmt: skip
 def view_as_real(input: Any) -> Any:
     """A complex tensor as pairs (real, imaginary) in a new last dimension: a view.
 
@@ -316,7 +323,12 @@ def view_as_real(input: Any) -> Any:
     return view_as_real_row(input)
 
 
-@operation(samples=lambda draw: [call(draw(2, 2)), call(draw(2)), call(draw(3, 1, 2))])
+@operation(
+    samples=lambda draw: [
+        call(draw(2, 2)), call(draw(2)), call(draw(3, 1, 2)), call(draw(1, 2)), call(draw(5, 2)), call(draw(2, 3, 2)),
+        call(draw(1, 1, 2)), call(draw(3, 2, 2)), call(draw(4, 2)), call(draw(2, 1, 1, 2)),
+    ],
+)  # fmt: skip
 def view_as_complex(input: Any) -> Any:
     """Pairs (real, imaginary) in the last dimension as complex numbers: a view.
 

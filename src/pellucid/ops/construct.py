@@ -14,9 +14,9 @@ from pellucid import dtypes
 from pellucid.core import aliasing
 from pellucid.core.attributes import DEPARTURES, attribute, concrete
 from pellucid.core.kinds import Kind, plain
-from pellucid.core.views import current_array, current_node
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Cut, Tensor
+from pellucid.core.views import current_array, current_node
 from pellucid.ops.arguments import refusal
 from pellucid.ops.create import check_room, converted, made, natural, shape_from
 

@@ -39,8 +39,11 @@ clone_row = bind(
 
 
 @operation(
-    samples=lambda draw: [call(draw(2, 3)), call(draw()), call(draw(0)), call(draw(2, 3).mT), call(draw(1, 2, 3))]
-)
+    samples=lambda draw: [
+        call(draw(2, 3)), call(draw()), call(draw(0)), call(draw(2, 3).mT), call(draw(1, 2, 3)), call(draw(2, 0)),
+        call(draw(1)), call(draw(3, 2, 4).mT), call(draw.complex(2, 2)), call(draw(4, 1)),
+    ],
+)  # fmt: skip
 def clone(input: Any, *, memory_format: Any = None) -> Any:
     """A copy with its own memory; gradients flow through it.
 
@@ -51,7 +54,14 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
     return clone_row(input, "C" if memory_format is dtypes.contiguous_format else "K")
 
 
-@operation(samples=lambda draw: [call(draw(2, 3)), call(draw(2, 3).mT), call(draw())], reference="")
+@operation(
+    samples=lambda draw: [
+        call(draw(2, 3)), call(draw(2, 3).mT), call(draw()), call(draw(0)), call(draw(3, 2, 4).mT),
+        call(draw(2, 0).mT), call(draw(1)), call(draw(1, 4).mT), call(draw.complex(2, 3).mT),
+        call(draw(2, 3, 4).movedim(0, -1)),
+    ],
+    reference="",
+)  # fmt: skip
 def contiguous(input: Any, memory_format: Any = None) -> Any:
     """The tensor itself if its elements lie in order, else a copy in which they do.
 

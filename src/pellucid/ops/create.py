@@ -16,8 +16,8 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core import modes
 from pellucid.core.attributes import attribute
-from pellucid.core.kinds import Kind, plain
 from pellucid.core.inplace import check_writable, overwrite
+from pellucid.core.kinds import Kind, plain
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import Shape, refusal
 

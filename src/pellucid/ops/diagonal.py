@@ -53,9 +53,10 @@ diag_embed_row = bind(
 
 @operation(
     samples=lambda draw: [
-        call(draw(3, 3)), call(draw(2, 4), 1), call(draw(4, 2), -1), call(draw(2, 3, 4), 0, 1, 2), call(draw(2, 3), 5),
-        call(draw(2, 3, 3), 0, -2, -1), call(draw(3, 2, 3), 1, 2, 0), call(draw(0, 2)),
-    ]
+        call(draw(3, 3)), call(draw(2, 4), 1), call(draw(4, 2), -1), call(draw(2, 3, 4), 0, 1, 2),
+        call(draw(2, 3), 5), call(draw(2, 3, 3), 0, -2, -1), call(draw(3, 2, 3), 1, 2, 0), call(draw(0, 2)),
+        call(draw(3, 4).mT, 1), call(draw(1, 1)),
+    ],
 )  # fmt: skip
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """The diagonal of every matrix, as the last dimension: a view.
@@ -73,9 +74,10 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
 @operation(
     samples=lambda draw: [
         call(draw(3)), call(draw(3), 1), call(draw(2, 3), -2), call(draw(2, 3), 0, 0, 2), call(draw(2, 0)),
-        call(draw(2, 2), 0, -1, -3), call(draw(1)),
-    ]
-)
+        call(draw(2, 2), 0, -1, -3), call(draw(1)), call(draw(2, 3), 1), call(draw(2, 2, 2), -1),
+        call(draw(3, 2).mT, 0, 1, 0),
+    ],
+)  # fmt: skip
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Matrices with the last dimension on their diagonal and zeros elsewhere.
 
@@ -97,9 +99,10 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
 
 @operation(
     samples=lambda draw: [
-        call(draw(3)), call(draw(3), 1), call(draw(3, 3)), call(draw(2, 3), 1), call(draw(2, 3), -1), call(draw(0))
-    ]
-)
+        call(draw(3)), call(draw(3), 1), call(draw(3, 3)), call(draw(2, 3), 1), call(draw(2, 3), -1), call(draw(0)),
+        call(draw(3), -2), call(draw(3, 2)), call(draw(0, 3)), call(draw(2, 3).mT, 1), call(draw(1, 1)),
+    ],
+)  # fmt: skip
 def diag(input: Any, diagonal: int = 0) -> Any:
     """The diagonal of a matrix as a vector, or a matrix with a vector on its diagonal.
 
@@ -114,7 +117,12 @@ def diag(input: Any, diagonal: int = 0) -> Any:
     return clone_row(diagonal_row(input, int(diagonal), 0, 1), "C")
 
 
-@operation(samples=lambda draw: [call(draw(3)), call(draw(2, 2)), call(draw(2), 1), call(draw()), call(draw(2), -2)])
+@operation(
+    samples=lambda draw: [
+        call(draw(3)), call(draw(2, 2)), call(draw(2), 1), call(draw()), call(draw(2), -2), call(draw(0)),
+        call(draw(2, 3), 1), call(draw(2, 1, 2)), call(draw(3, 2).mT), call(draw(), -1),
+    ],
+)  # fmt: skip
 def diagflat(input: Any, offset: int = 0) -> Any:
     """A matrix with all elements of a tensor on its diagonal.
 
@@ -183,7 +191,12 @@ def triu(input: Any, diagonal: int = 0) -> Any:
     return triu_row(_of_matrices(input, "triu"), int(diagonal))
 
 
-@operation(samples=lambda draw: [call(3, 3), call(2, 4, 1), call(4, 2, -1), call(0, 0)], methods=())
+def _triangle_sizes(draw: Draw) -> list[Sample]:
+    sizes = [(3, 3), (2, 4, 1), (4, 2, -1), (0, 0), (1, 1), (3, 0), (0, 3), (2, 3, 2), (4, 4, -3), (3, 3, -5)]
+    return [call(*size) for size in sizes]
+
+
+@operation(samples=_triangle_sizes, methods=())
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """Rows and columns of the lower triangle of a matrix.
 
@@ -195,7 +208,7 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
     return _indices(np.tril_indices(row, offset, col), dtype, device)
 
 
-@operation(samples=lambda draw: [call(3, 3), call(2, 4, 1), call(4, 2, -1), call(0, 0)], methods=())
+@operation(samples=_triangle_sizes, methods=())
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """Rows and columns of the upper triangle of a matrix.
 
@@ -221,7 +234,12 @@ trace_row = bind(
 )  # fmt: skip
 
 
-@operation(samples=lambda draw: [call(draw(*shape)) for shape in ((3, 3), (2, 4), (4, 2), (0, 3), (1, 1))])
+@operation(
+    samples=lambda draw: [
+        *(call(draw(*shape)) for shape in [(3, 3), (2, 4), (4, 2), (0, 3), (3, 0), (1, 1), (1, 5), (0, 0)]),
+        call(draw(3, 4).mT), call(draw.complex(2, 2)),
+    ]
+)  # fmt: skip
 def trace(input: Any) -> Any:
     """Sum of the diagonal of a matrix.
 

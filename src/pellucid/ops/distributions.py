@@ -12,12 +12,12 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core import aliasing, modes
 from pellucid.core.attributes import attribute, concrete
-from pellucid.core.kinds import Kind, plain
-from pellucid.core.views import current_node
 from pellucid.core.inplace import check_writable, overwrite
+from pellucid.core.kinds import Kind, plain
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
+from pellucid.core.views import current_node
 from pellucid.ops import streams
 from pellucid.ops.arguments import refusal
 from pellucid.ops.construct import marked
@@ -390,10 +390,14 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
 
 
 @operation(
+    samples=lambda draw: [
+        call(draw(2, 3), 0.0), call(draw(2, 3), 1.0), call(draw(3), 0.5, False), call(draw(0), 0.5),
+        call(draw(), 0.0), call(draw(), 1.0), call(draw(2, 0), 0.3), call(draw(3, 2).mT, 1.0),
+        call(draw(2, 3, 2), 0.9, training=False), call(draw(1), p=0.0, training=True),
+    ],
     module="torch.nn.functional",
     methods=(),
-    samples=lambda draw: [call(draw(2, 3), 0.0), call(draw(2, 3), 1.0), call(draw(3), 0.5, False), call(draw(0), 0.5)],
-)
+)  # fmt: skip
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Set each element to zero with probability p and scale the others by 1 / (1 - p).
 

@@ -346,12 +346,15 @@ def einsum(*args: Any) -> Any:
 
 
 @operation(
-    module="torch.nn.functional",
-    methods=(),
     samples=lambda draw: [
         call(draw(2, 3), draw(2, 4), draw(5, 3, 4)), call(draw(2, 3), draw(2, 4), draw(5, 3, 4), draw(5)),
         call(draw(3), draw(4), draw(5, 3, 4)), call(draw(2, 6, 3), draw(2, 6, 4), draw(5, 3, 4), draw(5)),
+        call(draw(3), draw(4), draw(5, 3, 4), draw(5)), call(draw(1, 1), draw(1, 1), draw(1, 1, 1)),
+        call(draw(0, 3), draw(0, 4), draw(5, 3, 4), draw(5)), call(draw(2, 3), draw(2, 3), draw(1, 3, 3)),
+        call(draw(3, 2).mT, draw(2, 4), draw(5, 3, 4)), call(draw(2, 1, 3), draw(2, 1, 4), draw(2, 3, 4)),
     ],
+    module="torch.nn.functional",
+    methods=(),
 )  # fmt: skip
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """What a bilinear layer computes: `input1 @ weight[k] @ input2 + bias[k]` for each output k.

@@ -197,6 +197,8 @@ ldexp = binary(
     samples=lambda draw: [
         call(draw(2, 3), draw.integers(2, 3)), call(draw(3), draw.integers(2, 3)), call(draw(), draw.integers(4)),
         call(draw(2, 3), draw(3)), call(draw(0), draw.integers(0)), call(draw(2, 1), draw.integers(1, 3)),
+        call(draw(), draw()), call(draw(2, 3), draw.integers()), call(draw(2, 0), draw(0)),
+        call(draw(3, 2).mT, draw(2, 3)),
     ],
     doc="`input * 2 ** other`.",
 )  # fmt: skip
@@ -247,6 +249,7 @@ polygamma_row = bind(elementwise("polygamma", _polygamma, lambda g, a, n: g * po
 @operation(
     samples=lambda draw: [
         call(1, draw(2, 3)), call(2, draw(5)), call(0, draw(3)), call(3, draw()), call(1, draw(0)), call(1, draw(2, 1)),
+        call(2, draw(2, 0)), call(1, draw(3, 2).mT), call(4, draw(2)), call(0, draw()),
     ],
     domain=(0.5, 4.0),
     methods=(),

@@ -13,7 +13,7 @@ from pellucid.core.primitive import multilinear
 from pellucid.core.record import bind
 from pellucid.ops.arguments import Shape, refusal, sizes_of
 from pellucid.ops.layout import strided
-from pellucid.ops.operation import call, operation
+from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.shape import aligned
 
 
@@ -35,6 +35,7 @@ def _expanded_strides(a: ndarray, shape: Shape, extra: int) -> tuple[int, ...]:
 
 
 def cannot_expand(shape: Shape, target: Shape) -> Exception:
+    """Why a shape cannot be expanded to another, in PyTorch's words."""
     extra = len(target) - len(shape)
     if extra < 0:
         return refusal(
@@ -92,7 +93,15 @@ def expand(input: Any, *sizes: Any) -> Any:
     return expand_row(input, sizes)
 
 
-@operation(samples=lambda draw: [call(draw(1, 3), draw(2, 3)), call(draw(), draw(2))], reference="")
+def _other_size_samples(draw: Draw) -> list[Sample]:
+    pairs = [
+        ((1, 3), (2, 3)), ((), (2,)), ((3,), (2, 3)), ((2, 1), (2, 4)), ((2, 3), (2, 3)), ((1,), (0,)), ((), ()),
+        ((1, 1), (3, 2, 4)), ((0,), (2, 0)), ((2, 1, 1), (2, 3, 4)),
+    ]  # fmt: skip
+    return [call(draw(*shape), draw(*size)) for shape, size in pairs]
+
+
+@operation(samples=_other_size_samples, reference="")
 def expand_as(input: Any, other: Any) -> Any:
     """Expand a tensor to the shape of another.
 
@@ -104,8 +113,12 @@ def expand_as(input: Any, other: Any) -> Any:
 
 
 @operation(
-    samples=lambda draw: [call(draw(1, 3), (2, 3)), call(draw(), (2,)), call(draw(3), (2, 3)), call(draw(2), (2,))]
-)
+    samples=lambda draw: [
+        call(draw(1, 3), (2, 3)), call(draw(), (2,)), call(draw(3), (2, 3)), call(draw(2), (2,)), call(draw(1), (0,)),
+        call(draw(), ()), call(draw(2, 1), (2, 4)), call(draw(1, 1), [3, 2, 4]), call(draw(0), (2, 0)),
+        call(draw(3, 2).mT, (2, 2, 3)),
+    ],
+)  # fmt: skip
 def broadcast_to(input: Any, size: Any) -> Any:
     """Expand a tensor to a shape.
 
@@ -118,9 +131,13 @@ def broadcast_to(input: Any, size: Any) -> Any:
 
 
 @operation(
-    samples=lambda draw: [call(draw(2, 1), draw(3)), call(draw(), draw(2)), call(draw(2, 3)), call(draw(0), draw(1))],
+    samples=lambda draw: [
+        call(draw(2, 1), draw(3)), call(draw(), draw(2)), call(draw(2, 3)), call(draw(0), draw(1)),
+        call(draw(2, 1, 3), draw(4, 1)), call(draw(), draw()), call(draw(3), draw(2, 3), draw(2, 1)),
+        call(draw(2, 3), draw(2, 3)), call(draw(1), draw(1)), call(draw(0, 1), draw(1, 3)),
+    ],
     methods=(),
-)
+)  # fmt: skip
 def broadcast_tensors(*tensors: Any) -> Any:
     """Expand tensors to their common shape.
 

@@ -13,10 +13,10 @@ from pellucid.core.primitive import constant, general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
 from pellucid.ops.along import bare, kept, line_samples, picker
-from pellucid.ops.arguments import axis_of, refusal, refuse
+from pellucid.ops.arguments import axis_of, refusal, refuse, shifted
 from pellucid.ops.expand import expand_row
 from pellucid.ops.operation import Draw, Sample, call, operation
-from pellucid.ops.reduce import add_reduce, back, behind_batch, nonempty_samples, normal, shifted, sum_all_row, sum_row
+from pellucid.ops.reduce import add_reduce, back, behind_batch, nonempty_samples, normal, sum_all_row, sum_row
 from pellucid.ops.select import maximum, minimum
 
 maximum_reduce, minimum_reduce = np.maximum.reduce, np.minimum.reduce
@@ -62,18 +62,24 @@ amax_row = _extreme("amax", maximum_reduce, "reduce.fmax")
 amin_row = _extreme("amin", minimum_reduce, "reduce.fmin")
 
 
-def _extreme_of_all(name: str, reduce: Any, row: Any, grad_name: str) -> Any:
-    """The row of max() or min() over everything: without params, for the hot path."""
+def one_of_all(name: str, forward: Any, **columns: Any) -> Any:
+    """A row (a) whose result is one of all elements; those that equal it share its gradient."""
     return bind(
         general(
-            name, lambda a: reduce(a, None),
-            lambda g, a, y: expand_row(g, tuple(a.shape)) * shares_row(a, y, _all_axes(a)),
+            name, forward, lambda g, a, y: expand_row(g, tuple(a.shape)) * shares_row(a, y, _all_axes(a)),
             jvp=lambda tangents, y, inputs, params: sum_all_row(
                 tangents[0] * shares_row(inputs[0], y, _all_axes(inputs[0]))
             ),
-            dtypes="equal", lower=lambda a: row(a, _all_axes(a), False), grad_name=grad_name,
-            batch=lambda op, a: row(a, behind_batch(a), False),
+            dtypes="equal", **columns,
         )
+    )  # fmt: skip
+
+
+def _extreme_of_all(name: str, reduce: Any, row: Any, grad_name: str) -> Any:
+    """The row of max() or min() over everything: without params, for the hot path."""
+    return one_of_all(
+        name, lambda a: reduce(a, None), lower=lambda a: row(a, _all_axes(a), False), grad_name=grad_name,
+        batch=lambda op, a: row(a, behind_batch(a), False),
     )  # fmt: skip
 
 
@@ -148,7 +154,8 @@ def amin(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
 @operation(
     samples=lambda draw: [
         call(draw(2, 3)), call(draw(2, 3), dim=0), call(draw(2, 3), dim=-1, keepdim=True), call(draw()),
-        call(draw(2, 3, 4), dim=1), call(draw(), dim=0), call(draw(5)),
+        call(draw(2, 3, 4), dim=1), call(draw(), dim=0), call(draw(5)), call(draw(3, 2).mT, dim=1),
+        call(draw(2, 3), dim=-2), call(draw(1, 1), dim=1, keepdim=True),
     ]
 )  # fmt: skip
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:

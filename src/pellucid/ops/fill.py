@@ -10,12 +10,12 @@ import numpy as np
 from numpy import ndarray
 
 from pellucid.core import aliasing, modes
-from pellucid.core.kinds import plain
-from pellucid.core.views import current_node
 from pellucid.core.inplace import check_writable, overwrite
+from pellucid.core.kinds import plain
 from pellucid.core.primitive import multilinear, same
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor, wrap
+from pellucid.core.views import current_node
 from pellucid.ops.arguments import Row, refusal
 from pellucid.ops.convert import cast_row
 from pellucid.ops.expand import broadcast, cannot_expand
@@ -143,6 +143,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
 
 def fill_value(self: Any, value: Any, name: str) -> Tensor:
+    """The one value that a tensor is filled with, as a 0-d tensor of its dtype."""
     number = value_for(self, value, "fill")
     if number.array.ndim:
         raise refusal(
@@ -153,7 +154,11 @@ def fill_value(self: Any, value: Any, name: str) -> Tensor:
 
 
 def _fill_samples(draw: Draw) -> list[Sample]:
-    return [call(draw(2, 3), 1.5), call(draw(), 2), call(draw(3), draw()), call(draw(0), 1.0)]
+    return [
+        call(draw(2, 3), 1.5), call(draw(), 2), call(draw(3), draw()), call(draw(0), 1.0), call(draw(2, 0), draw()),
+        call(draw(3, 2).mT, -1.0), call(draw(), draw()), call(draw(1, 1), True), call(draw.complex(2), 1 + 2j),
+        call(draw.integers(3), 7), call(draw(2, 1, 2), 0),
+    ]  # fmt: skip
 
 
 @operation(samples=_fill_samples, methods=())

@@ -13,7 +13,7 @@ from numpy import ndarray
 from pellucid.core.attention import HALVES
 from pellucid.core.primitive import multilinear
 from pellucid.core.record import bind
-from pellucid.ops.arguments import ALL, Axes, Row, Shape, refusal
+from pellucid.ops.arguments import ALL, Axes, Row, Shape, refusal, shifted
 from pellucid.ops.axes import permute_row
 from pellucid.ops.expand import broadcast, expand_row
 from pellucid.ops.shape import reshape_row, zeros_like_row
@@ -105,7 +105,7 @@ def _with_batch(b: Any, sizes: Shape) -> Any:
 
 
 def _index_batch(op: Row, a: Any, b: Any, axes: Axes) -> Any:
-    picked = op(a, _with_batch(b, tuple(a.shape[i + 1] for i in axes)), (0, *(i + 1 for i in axes)))
+    picked = op(a, _with_batch(b, tuple(a.shape[i + 1] for i in axes)), (0, *shifted(axes)))
     return _home(picked, b.ndim - 1, axes)
 
 
@@ -129,7 +129,7 @@ def _abroad(g: Any, rank: int, axes: Axes) -> Any:
 
 def _put_add_batch(op: Row, g: Any, b: Any, axes: Axes, shape: Shape) -> Any:
     there = _with_batch(b, tuple(shape[i] for i in axes))
-    return op(_abroad(g, b.ndim - 1, axes), there, (0, *(i + 1 for i in axes)), (g.shape[0], *shape))
+    return op(_abroad(g, b.ndim - 1, axes), there, (0, *shifted(axes)), (g.shape[0], *shape))
 
 
 def picking(name: str) -> Row:
@@ -175,7 +175,7 @@ def placing(name: str) -> Row:
 
     def batch(op: Row, a: Any, b: Any, c: Any, axes: Axes, accumulate: bool) -> Any:
         there = _with_batch(b, tuple(a.shape[i + 1] for i in axes))
-        return op(a, there, _abroad(c, b.ndim - 1, axes), (0, *(i + 1 for i in axes)), accumulate)
+        return op(a, there, _abroad(c, b.ndim - 1, axes), (0, *shifted(axes)), accumulate)
 
     return bind(
         jointly_linear(
@@ -201,8 +201,20 @@ def fitting(value: Any, picked: Shape) -> Any:
 
 
 def misfit(shape: Shape, picked: Shape) -> Exception:
+    """A value that does not broadcast to what an index picks."""
     return refusal(
         RuntimeError,
         f"shape mismatch: value tensor of shape {list(shape)} cannot be broadcast to indexing result of shape "
         f"{list(picked)}",
     )
+
+
+def same_dtype(input: Any, values: Any) -> Any:
+    """The values to be put, refused when they are of another dtype than the tensor."""
+    if values.array.dtype != input.array.dtype:
+        raise refusal(
+            RuntimeError,
+            f"Index put requires the source and destination dtypes match, got {input.dtype} for the destination and "
+            f"{values.dtype} for the source.",
+        )
+    return values

@@ -22,9 +22,9 @@ from pellucid.ops.flat_index import (
     index_put_row,
     index_select_row,
     picked_shape,
+    same_dtype,
     take_row,
 )
-from pellucid.ops.index import same_dtype
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.shape import reshape, unsqueeze_row
 
@@ -35,6 +35,7 @@ UNSIGNED = {4: np.uint32, 8: np.uint64}
 
 
 def index_of(index: Any, name: str) -> Any:
+    """An index tensor, refused when it holds no integers."""
     if not isinstance(index, Tensor):
         raise refusal(TypeError, f"{name}(): argument 'index' must be Tensor, not {type(index).__name__}")
     if index.array.dtype.char not in "ilq":
@@ -76,7 +77,10 @@ def _line(input: Any, dim: int, index: Any, name: str, kind: type[Exception] = I
         call(draw(3, 2), 0, draw.integers(4)), call(draw(2, 3), 1, draw.integers(2)),
         call(draw(3), 0, draw.integers(0)), call(draw(3), -1, draw.integers(5)),
         call(draw(2, 3, 2), 1, draw.integers(3)), call(draw(4), 0, draw.integers()),
-    ]
+        call(draw(2, 3).mT, 0, draw.integers(2)), call(draw(3, 0), 0, draw.integers(2)),
+        call(draw(), 0, wrap(np.array([0]))), call(draw(2, 3, 4), -2, draw.integers(2)),
+        call(draw(1), 0, wrap(np.zeros(4, np.int64))),
+    ],
 )  # fmt: skip
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """The slices along a dimension that the index names.
@@ -96,6 +100,9 @@ def _source_samples(draw: Draw) -> list[Sample]:
         call(draw(2, 4), 1, wrap(np.array([1, 3])), draw(2, 2)),
         call(draw(3), -1, wrap(np.array([1])), draw(1)), call(draw(3), 0, wrap(np.zeros(0, np.int64)), draw(0)),
         call(draw(2, 3, 2), 1, wrap(np.array([2, 0])), draw(2, 2, 2)),
+        call(draw(), 0, wrap(np.array([0])), draw()), call(draw(1), 0, wrap(np.array(0)), draw(1)),
+        call(draw(2, 3).mT, 0, wrap(np.array([1])), draw(1, 2)),
+        call(draw(2, 3), -2, wrap(np.array([1, 0])), draw(2, 3)), call(draw(3, 0), 0, wrap(np.array([2])), draw(1, 0)),
     ]  # fmt: skip
 
 
@@ -154,9 +161,12 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     samples=lambda draw: [
         call(draw(3, 2), 0, draw.integers(2), 1.5), call(draw(2, 3), 1, draw.integers(2), draw()),
         call(draw(3), -1, draw.integers(0), 0.0), call(draw(2, 3, 2), 1, draw.integers(4), 2),
+        call(draw(), 0, wrap(np.array([0])), 1.0), call(draw(3), 0, draw.integers(), draw()),
+        call(draw(2, 3).mT, 0, draw.integers(2), -1.0), call(draw(3, 0), 0, draw.integers(2), 1.0),
+        call(draw(2, 3), -1, draw.integers(3), draw()), call(draw(1), 0, wrap(np.array([0, 0])), 3),
     ],
     inplace=True,
-)
+)  # fmt: skip
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """Fill the slices that the index names with one value.
 
@@ -176,9 +186,11 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
 @operation(
     samples=lambda draw: [
         call(draw(3, 2), draw.integers(4)), call(draw(3, 2), draw.integers(2, 2)), call(draw(3), draw.integers()),
-        call(draw(3), draw.integers(0)), call(draw(2, 2), wrap(np.array([-1, 3]))),
-    ]
-)
+        call(draw(3), draw.integers(0)), call(draw(2, 2), wrap(np.array([-1, 3]))), call(draw(), wrap(np.array(0))),
+        call(draw(), wrap(np.array([0, 0]))), call(draw(2, 3).mT, draw.integers(3, high=6)),
+        call(draw(2, 1, 3), draw.integers(2, 1, high=6)), call(draw(1), wrap(np.array([[0, 0]]))),
+    ],
+)  # fmt: skip
 def take(input: Any, index: Any) -> Any:
     """Elements by their number in the flattened tensor.
 
@@ -194,10 +206,15 @@ def take(input: Any, index: Any) -> Any:
 @operation(
     samples=lambda draw: [
         call(draw(2, 3), wrap(np.array([1, 4])), draw(2)), call(draw(3), wrap(np.array([0, 0])), draw(2), True),
-        call(draw(4), wrap(np.array([[3], [1]])), draw(2, 1)),
+        call(draw(4), wrap(np.array([[3], [1]])), draw(2, 1)), call(draw(), wrap(np.array(0)), draw()),
+        call(draw(2, 3), wrap(np.array([-1, 0])), draw(2)),
+        call(draw(2, 3), wrap(np.array([-1, 5])), draw(2), accumulate=True),
+        call(draw(3), wrap(np.zeros(0, np.int64)), draw(0)), call(draw(2, 3).mT, wrap(np.array([1, 4])), draw(2)),
+        call(draw(2, 2), wrap(np.array([0, 3])), draw(2), False),
+        call(draw(2, 1, 2), wrap(np.array([2, 2, 1])), draw(3), True),
     ],
     inplace=True,
-)
+)  # fmt: skip
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """The tensor with elements, by their number in the flattened tensor, replaced by (or increased by) a source.
 
@@ -245,10 +262,12 @@ def lines(*tensors: Any) -> list[Any]:
 @operation(
     samples=lambda draw: [
         call(draw(3, 2), 0, draw.integers(2, 2)), call(draw(2, 3), 1, draw.integers(2, 4)),
-        call(draw(3), 0, draw.integers(5)),
-        call(draw(2, 3), -1, draw.integers(1, 2)), call(draw(3, 2, 2), 0, draw.integers(1, 2, 1)),
-        call(draw(3), 0, draw.integers(0)), call(draw(), 0, wrap(np.array(0))),
-    ]
+        call(draw(3), 0, draw.integers(5)), call(draw(2, 3), -1, draw.integers(1, 2)),
+        call(draw(3, 2, 2), 0, draw.integers(1, 2, 1)), call(draw(3), 0, draw.integers(0)),
+        call(draw(), 0, wrap(np.array(0))), call(draw(2, 3).mT, 0, draw.integers(3, 2)),
+        call(draw(3), -1, wrap(np.array(2))), call(draw(2, 3, 4), 1, draw.integers(2, 2, 4)),
+        call(draw(3, 0), 0, draw.integers(2, 0)),
+    ],
 )  # fmt: skip
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
     """Elements that an index tensor names along a dimension, one per element of the index.
@@ -268,8 +287,10 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
     samples=lambda draw: [
         call(draw(3, 2), draw.integers(2, 2), 0), call(draw(2, 3), draw.integers(2, 1), 1),
         call(draw(3, 2), draw.integers(1, 2), 0), call(draw(2, 3), draw.integers(4)),
-        call(draw(2, 1), draw.integers(1, 3, high=2), 0),
-    ]
+        call(draw(2, 1), draw.integers(1, 3, high=2), 0), call(draw(3), draw.integers(5), 0),
+        call(draw(3), draw.integers(2), -1), call(draw(1, 3), draw.integers(2, 2), 1),
+        call(draw(2, 3).mT, draw.integers(1, 2), 0), call(draw(2, 3, 2), draw.integers(2, 1, 2), dim=1),
+    ],
 )  # fmt: skip
 def take_along_dim(input: Any, indices: Any, dim: Any = None) -> Any:
     """Like gather, but the other dimensions broadcast.

@@ -21,7 +21,7 @@ from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import ALL, Axes, Shape, refusal
 from pellucid.ops.expand import expand_row
 from pellucid.ops.fill import copy_into, recording, value_for
-from pellucid.ops.flat_index import fitting, index_put_row, index_row, misfit, numpy_index, picked_shape
+from pellucid.ops.flat_index import fitting, index_put_row, index_row, misfit, numpy_index, picked_shape, same_dtype
 from pellucid.ops.masked import index_mask_row, is_mask, masked_fill_, nonzero_row
 from pellucid.ops.operation import call, operation
 from pellucid.ops.shape import reshape_row
@@ -315,7 +315,12 @@ setattr(Tensor, "__setitem__", setitem)  # noqa: B010 (mypy knows no attributes 
         call(draw(3, 3), (draw.integers(2), draw.integers(2)), draw(2), True),
         call(draw(3), (wrap(np.array([1, 2])),), draw(2)),
         call(draw(3), (wrap(np.array([1, 1])),), draw(2), accumulate=True),
-        call(draw(2, 3), (draw.mask(2, 3),), draw()),
+        call(draw(2, 3), (draw.mask(2, 3),), draw()), call(draw(3), (wrap(np.array([-1, 0])),), draw()),
+        call(draw(3, 2), (wrap(np.array([[0], [2]])), wrap(np.array([1, 0]))), draw(2, 2)),
+        call(draw(2, 3, 2), (wrap(np.array([1, 0])), wrap(np.array([2, 1]))), draw(2, 2)),
+        call(draw(3), (wrap(np.zeros(0, np.int64)),), draw(0)),
+        call(draw(2, 3).mT, (wrap(np.array([2, 0])),), draw(1, 2)),
+        call(draw(2, 3), (wrap(np.array([1, 1, 0])),), draw(3), True),
     ],
     methods=("index_put",),
 )  # fmt: skip
@@ -329,16 +334,6 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     view, places, axes = _put_places(input, indices)
     value = fitting(same_dtype(input, values), picked_shape(tuple(input.shape), tuple(places.shape), axes))
     return index_put_row(view, places, value, axes, bool(accumulate))
-
-
-def same_dtype(input: Any, values: Any) -> Any:
-    if values.array.dtype != input.array.dtype:
-        raise refusal(
-            RuntimeError,
-            f"Index put requires the source and destination dtypes match, got {input.dtype} for the destination and "
-            f"{values.dtype} for the source.",
-        )
-    return values
 
 
 def _put_places(input: Any, indices: Any) -> tuple[Any, Any, Axes]:

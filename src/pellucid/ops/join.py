@@ -152,7 +152,11 @@ def stack(tensors: Any, dim: int = 0) -> Any:
 
 
 def _grid_samples(draw: Draw) -> list[Sample]:
-    return [call([draw(3), draw(3)]), call([draw(2, 3), draw(2, 3)]), call([draw(), draw()]), call([draw(2, 1, 2)] * 2)]
+    return [
+        call([draw(3), draw(3)]), call([draw(2, 3), draw(2, 3)]), call([draw(), draw()]), call([draw(2, 1, 2)] * 2),
+        call([draw(3)]), call([draw()]), call((draw(1, 1), draw(1, 1), draw(1, 1))), call([draw(0), draw(0)]),
+        call([draw(2, 3).mT, draw(3, 2)]), call([draw(2, 0), draw(2, 0)]),
+    ]  # fmt: skip
 
 
 @operation(samples=_grid_samples, methods=())
@@ -234,10 +238,12 @@ block_diag_row = bind(
 
 @operation(
     samples=lambda draw: [
-        call(draw(2, 2), draw(1, 3)), call(draw(), draw(2)), call(draw(2, 1)), call(draw(1), draw(1, 1))
+        call(draw(2, 2), draw(1, 3)), call(draw(), draw(2)), call(draw(2, 1)), call(draw(1), draw(1, 1)),
+        call(draw()), call(draw(3)), call(draw(0, 2), draw(2, 2)), call(draw(2, 0), draw(1)),
+        call(draw(2, 2), draw(1, 1), draw(2, 3)), call(draw(2, 3).mT, draw()),
     ],
     methods=(),
-)
+)  # fmt: skip
 def block_diag(*tensors: Any) -> Any:
     """A matrix with the given matrices on its diagonal.
 

@@ -32,6 +32,7 @@ def strided(a: ndarray, shape: Shape, strides: tuple[int, ...]) -> ndarray:
 
 
 def address(a: ndarray) -> int:
+    """Where the first element lies."""
     return int(a.__array_interface__["data"][0])
 
 

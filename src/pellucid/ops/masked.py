@@ -100,6 +100,7 @@ def _nonzero_of_number(a: ndarray) -> ndarray:
 
 
 def is_mask(item: Any) -> bool:
+    """Whether something is a tensor of truth values."""
     return isinstance(item, Tensor) and np.dtype(item.array.dtype).kind == "b"
 
 
@@ -118,9 +119,10 @@ def _mask_of(mask: Any, name: str) -> Any:
 @operation(
     samples=lambda draw: [
         call(draw(2, 3), draw.mask(2, 3), 1.5), call(draw(2, 3), draw.mask(3), 0.0),
-        call(draw(3), draw.mask(2, 3), 2.0),
-        call(draw(2, 3), draw.mask(2, 1), draw()), call(draw(), draw.mask(), 1.0), call(draw(0), draw.mask(0), 1.0),
-        call(draw(2, 3), draw.mask(), -1.0), call(draw(2, 1), draw.mask(1, 3), draw()),
+        call(draw(3), draw.mask(2, 3), 2.0), call(draw(2, 3), draw.mask(2, 1), draw()),
+        call(draw(), draw.mask(), 1.0), call(draw(0), draw.mask(0), 1.0), call(draw(2, 3), draw.mask(), -1.0),
+        call(draw(2, 1), draw.mask(1, 3), draw()), call(draw(3, 2).mT, draw.mask(2, 3), 2),
+        call(draw(), draw.mask(2), draw()),
     ],
     inplace=True,
 )  # fmt: skip
@@ -150,9 +152,11 @@ def _together(input: Any, mask: Any) -> tuple[Any, Any]:
 @operation(
     samples=lambda draw: [
         call(draw(2, 3), draw.mask(2, 3)), call(draw(2, 3), draw.mask(3)), call(draw(3), draw.mask(2, 3)),
-        call(draw(), draw.mask(3)), call(draw(0), draw.mask(0)),
-    ]
-)
+        call(draw(), draw.mask(3)), call(draw(0), draw.mask(0)), call(draw(), draw.mask()),
+        call(draw(2, 1), draw.mask(1, 3)), call(draw(3, 2).mT, draw.mask(2, 3)), call(draw(4), draw.mask()),
+        call(draw(2, 0), draw.mask(2, 1)),
+    ],
+)  # fmt: skip
 def masked_select(input: Any, mask: Any) -> Any:
     """The elements where the mask is true, one after the other.
 
@@ -166,7 +170,10 @@ def masked_select(input: Any, mask: Any) -> Any:
 @operation(
     samples=lambda draw: [
         call(draw(2, 3), draw.mask(2, 3), draw(6)), call(draw(2, 3), draw.mask(3), draw(2, 3)),
-        call(draw(3), draw.mask(3), draw(5)),
+        call(draw(3), draw.mask(3), draw(5)), call(draw(), draw.mask(), draw(2)),
+        call(draw(0), draw.mask(0), draw(0)), call(draw(2, 3), draw.mask(2, 1), draw(3, 2)),
+        call(draw(2, 3), draw.mask(), draw(6)), call(draw(3, 2).mT, draw.mask(2, 3), draw(7)),
+        call(draw(1), draw.mask(1), draw(1)), call(draw(2, 1, 3), draw.mask(1, 3), draw(2, 3)),
     ],
     inplace=True,
 )  # fmt: skip
@@ -195,9 +202,10 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
 @operation(
     samples=lambda draw: [
         call(draw.integers(2, 3)), call(draw.mask(4)), call(draw.integers(3), as_tuple=True), call(draw.mask(0)),
-        call(draw.mask()),
-    ]
-)
+        call(draw.mask()), call(draw.integers(2, 0)), call(draw.mask(2, 3), as_tuple=True),
+        call(draw.integers(3, 2).mT), call(draw(2, 2)), call(draw.integers(1), as_tuple=True),
+    ],
+)  # fmt: skip
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """The indices of the elements that are not zero: one row each, or one tensor per dimension.
 
@@ -211,7 +219,13 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     return nonzero_row(input)
 
 
-@operation(samples=lambda draw: [call(draw.integers(2, 3)), call(draw.mask(4)), call(draw.mask())])
+@operation(
+    samples=lambda draw: [
+        call(draw.integers(2, 3)), call(draw.mask(4)), call(draw.mask()), call(draw.mask(0)),
+        call(draw.integers(2, 0)), call(draw.integers(3, 2).mT), call(draw(2, 2)), call(draw.integers(1)),
+        call(draw.mask(2, 1, 3)), call(draw.integers()),
+    ],
+)  # fmt: skip
 def argwhere(input: Any) -> Any:
     """The indices of the elements that are not zero, one row each.
 

@@ -19,7 +19,7 @@ from pellucid.core.record import F32, F64, bind
 from pellucid.core.tensor import Tensor
 from pellucid.ops.arguments import Row, Shape, expect, refusal
 from pellucid.ops.axes import permute_row
-from pellucid.ops.operation import call, operation, publish
+from pellucid.ops.operation import Draw, Sample, call, operation, publish
 from pellucid.ops.reduce import sum_row
 from pellucid.ops.shape import aligned, reshape_row
 
@@ -119,6 +119,7 @@ def _second_factor(g: Any, a: Any, b_shape: Shape) -> Any:
 
 
 def matmul_batched(op: Any, a: Any, b: Any) -> Any:
+    """The batching of matmul: one matrix per sample serves a whole stack by one product of all rows."""
     if b.ndim == 3 and a.ndim > 3:
         batch, leading = a.shape[0], a.shape[1:-1]
         flat = op(reshape_row(a, (batch, prod(leading), a.shape[-1])), b)
@@ -254,8 +255,10 @@ publish(matmul, samples=_matmul_samples, methods=("matmul", "__matmul__"))
 @operation(
     samples=lambda draw: [
         call(draw(2, 3), draw(3, 4)), call(draw(0, 3), draw(3, 2)), call(draw(2, 0), draw(0, 2)),
-        call(draw(1, 1), draw(1, 1)), call(draw.complex(2, 3), draw.complex(3, 2)),
-    ]
+        call(draw(1, 1), draw(1, 1)), call(draw.complex(2, 3), draw.complex(3, 2)), call(draw(3, 2).mT, draw(3, 4)),
+        call(draw(2, 3), draw(4, 3).mT), call(draw(1, 3), draw(3, 1)), call(draw(3, 1), draw(1, 3)),
+        call(draw(3, 3), draw(3, 3)),
+    ],
 )  # fmt: skip
 def mm(input: Any, mat2: Any) -> Any:
     """Product of two matrices.
@@ -271,8 +274,14 @@ def mm(input: Any, mat2: Any) -> Any:
     return mm_row(input, mat2)
 
 
-@operation(samples=lambda draw: [call(draw(2, 3, 4), draw(2, 4, 5)), call(draw(0, 3, 4), draw(0, 4, 5)),
-                                 call(draw(2, 3, 0), draw(2, 0, 5)), call(draw(1, 1, 1), draw(1, 1, 1))])  # fmt: skip
+@operation(
+    samples=lambda draw: [
+        call(draw(2, 3, 4), draw(2, 4, 5)), call(draw(0, 3, 4), draw(0, 4, 5)), call(draw(2, 3, 0), draw(2, 0, 5)),
+        call(draw(1, 1, 1), draw(1, 1, 1)), call(draw(2, 4, 3).mT, draw(2, 4, 5)),
+        call(draw(2, 3, 4), draw(2, 5, 4).mT), call(draw.complex(2, 2, 2), draw.complex(2, 2, 1)),
+        call(draw(3, 1, 2), draw(3, 2, 1)), call(draw(2, 0, 3), draw(2, 3, 1)), call(draw(1, 2, 3), draw(1, 3, 2)),
+    ],
+)  # fmt: skip
 def bmm(input: Any, mat2: Any) -> Any:
     """Products of two stacks of matrices, pair by pair.
 
@@ -286,6 +295,7 @@ def bmm(input: Any, mat2: Any) -> Any:
 
 
 def expect_stacks(name: str, batch1: Any, batch2: Any) -> None:
+    """Refuse what is no pair of stacks of matrices that fit."""
     expect(batch1.ndim == 3, f"{name}: batch1 must be a 3D tensor")
     expect(batch2.ndim == 3, f"{name}: batch2 must be a 3D tensor")
     wanted, found = [batch1.shape[0], batch1.shape[2]], list(batch2.shape[:2])
@@ -295,7 +305,13 @@ def expect_stacks(name: str, batch1: Any, batch2: Any) -> None:
     )
 
 
-@operation(samples=lambda draw: [call(draw(2, 3), draw(3)), call(draw(0, 3), draw(3)), call(draw(2, 0), draw(0))])
+@operation(
+    samples=lambda draw: [
+        call(draw(2, 3), draw(3)), call(draw(0, 3), draw(3)), call(draw(2, 0), draw(0)), call(draw(1, 1), draw(1)),
+        call(draw(3, 2).mT, draw(3)), call(draw(1, 4), draw(4)), call(draw(4, 1), draw(1)),
+        call(draw.complex(2, 3), draw.complex(3)), call(draw(3, 3), draw(3)), call(draw(0, 0), draw(0)),
+    ],
+)  # fmt: skip
 def mv(input: Any, vec: Any) -> Any:
     """Matrix times vector.
 
@@ -311,8 +327,16 @@ def mv(input: Any, vec: Any) -> Any:
     return mv_row(input, vec)
 
 
-@operation(samples=lambda draw: [call(draw(3), draw(3)), call(draw(0), draw(0)), call(draw(1), draw(1)),
-                                 call(draw.complex(3), draw.complex(3))])  # fmt: skip
+def _vector_samples(draw: Draw) -> list[Sample]:
+    return [
+        call(draw(3), draw(3)), call(draw(0), draw(0)), call(draw(1), draw(1)),
+        call(draw.complex(3), draw.complex(3)), call(draw(5), draw(5)), call(draw(8), draw(8)),
+        call(draw.complex(1), draw.complex(1)), call(draw.integers(4), draw.integers(4)), call(draw(2), draw(2)),
+        call(draw.complex(0), draw.complex(0)),
+    ]  # fmt: skip
+
+
+@operation(samples=_vector_samples)
 def dot(input: Any, tensor: Any) -> Any:
     """Sum of the products of two vectors' elements.
 
@@ -333,9 +357,7 @@ def _vectors(name: str, input: Any, other: Any) -> tuple[Any, ...]:
     return input, other
 
 
-@operation(
-    samples=lambda draw: [call(draw(3), draw(3)), call(draw.complex(3), draw.complex(3)), call(draw(0), draw(0))]
-)
+@operation(samples=_vector_samples)
 def vdot(input: Any, other: Any) -> Any:
     """Dot product that conjugates its first argument.
 

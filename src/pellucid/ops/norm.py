@@ -7,13 +7,13 @@ import numpy as np
 
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
-from pellucid.ops.arguments import is_floating, name_of, refusal
+from pellucid.ops.arguments import is_floating, name_of, refusal, shifted
 from pellucid.ops.compare import sign
 from pellucid.ops.complex_numbers import abs
 from pellucid.ops.convert import as_type
 from pellucid.ops.extremes import shares_row
 from pellucid.ops.operation import Draw, Sample, call, operation
-from pellucid.ops.reduce import back, nonempty_samples, normal, shifted, sum_row
+from pellucid.ops.reduce import back, nonempty_samples, normal, sum_row
 from pellucid.ops.shape import zeros_like_row
 
 

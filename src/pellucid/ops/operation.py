@@ -137,12 +137,16 @@ def unary_samples(draw: Draw) -> Iterable[Sample]:
         yield call(_leaf(view))
 
 
+# Pairs of shapes: equal, broadcasting both ways, 0-d, empty.
+BROADCASTS = [
+    ((), ()), ((3,), (3,)), ((2, 3), (2, 3)), ((2, 3), (3,)), ((3,), (2, 3)), ((2, 1), (1, 3)), ((2, 3), ()),
+    ((), (2, 3)), ((0,), (1,)), ((2, 0), (2, 0)), ((4, 1, 2), (3, 1)),
+]  # fmt: skip
+
+
 def binary_samples(draw: Draw) -> Iterable[Sample]:
     """Equal shapes, broadcasting both ways, 0-d, empty, Python numbers, layouts."""
-    for first, second in [
-        ((), ()), ((3,), (3,)), ((2, 3), (2, 3)), ((2, 3), (3,)), ((3,), (2, 3)), ((2, 1), (1, 3)), ((2, 3), ()),
-        ((), (2, 3)), ((0,), (1,)), ((2, 0), (2, 0)), ((4, 1, 2), (3, 1)),
-    ]:  # fmt: skip
+    for first, second in BROADCASTS:
         yield call(draw(*first), draw(*second))
     yield call(draw(2, 3), 1.5)
     yield call(draw(3), 2)

@@ -14,7 +14,7 @@ import numpy as np
 from pellucid.core.primitive import multilinear
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
-from pellucid.ops.arguments import Shape, expect
+from pellucid.ops.arguments import Shape, axis_of, expect
 from pellucid.ops.axes import permute_row
 from pellucid.ops.matmul import column, dot_row, matmul
 from pellucid.ops.operation import call, operation
@@ -22,8 +22,13 @@ from pellucid.ops.shape import aligned, reshape_row
 
 
 @operation(
-    samples=lambda draw: [call(draw(2), draw(3)), call(draw(0), draw(3)), call(draw(1), draw(1))], aliases=("ger",)
-)
+    samples=lambda draw: [
+        call(draw(2), draw(3)), call(draw(0), draw(3)), call(draw(1), draw(1)), call(draw(3), draw(2)),
+        call(draw(3), draw(0)), call(draw(1), draw(4)), call(draw(4), draw(1)),
+        call(draw.complex(2), draw.complex(2)), call(draw.integers(2), draw.integers(3)), call(draw(0), draw(0)),
+    ],
+    aliases=("ger",),
+)  # fmt: skip
 def outer(input: Any, vec2: Any) -> Any:
     """Every element of one vector times every element of another.
 
@@ -37,8 +42,13 @@ def outer(input: Any, vec2: Any) -> Any:
     return column(input) * vec2
 
 
-@operation(samples=lambda draw: [call(draw(3), draw(3)), call(draw(2, 3), draw(4, 3)), call(draw(2, 3), draw(3)),
-                                 call(draw(), draw(2, 3)), call(draw(2, 1, 3), draw(2, 3))])  # fmt: skip
+@operation(
+    samples=lambda draw: [
+        call(draw(3), draw(3)), call(draw(2, 3), draw(4, 3)), call(draw(2, 3), draw(3)), call(draw(), draw(2, 3)),
+        call(draw(2, 1, 3), draw(2, 3)), call(draw(2), draw()), call(draw(), draw()), call(draw(3), draw(2, 3)),
+        call(draw(3, 2).mT, draw(4, 3)), call(draw(0), draw(0)), call(draw(2, 0), draw(3, 0)),
+    ],
+)  # fmt: skip
 def inner(input: Any, other: Any) -> Any:
     """Sums of products along the last dimension of both.
 
@@ -62,6 +72,7 @@ def inner(input: Any, other: Any) -> Any:
         call(draw(2, 3), draw(3, 4), 1), call(draw(2, 3, 4), draw(3, 4, 2)), call(draw(2, 3), draw(4), 0),
         call(draw(2, 3, 4), draw(4, 3, 5), ([1, 2], [1, 0])), call(draw(2, 3), draw(4, 3), dims=([-1], [-1])),
         call(draw(2, 3), draw(2, 3), 2), call(draw(0, 3), draw(3, 2), 1), call(draw(2, 0), draw(0, 2), 1),
+        call(draw(), draw(), 0), call(draw(3, 2).mT, draw(3, 4), 1),
     ],
     methods=(),
 )  # fmt: skip
@@ -94,11 +105,16 @@ def _contracted(n: int, m: int, dims: Any) -> tuple[list[int], list[int]]:
         expect(dims <= min(n, m), f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
         return list(range(n - dims, n)), list(range(dims))
     first, second = ([dim] if isinstance(dim, int) else dim for dim in dims)
-    return [int(dim) % n for dim in first], [int(dim) % m for dim in second]
+    return [axis_of(dim, n) for dim in first], [axis_of(dim, m) for dim in second]
 
 
-@operation(samples=lambda draw: [call(draw(2, 3), draw(3, 2)), call(draw(2), draw(3)), call(draw(2, 1, 2), draw(3, 2)),
-                                 call(draw(), draw(2)), call(draw(0, 2), draw(2, 2))])  # fmt: skip
+@operation(
+    samples=lambda draw: [
+        call(draw(2, 3), draw(3, 2)), call(draw(2), draw(3)), call(draw(2, 1, 2), draw(3, 2)), call(draw(), draw(2)),
+        call(draw(0, 2), draw(2, 2)), call(draw(), draw()), call(draw(2), draw(2, 2)), call(draw(1, 1), draw(3, 2)),
+        call(draw(3, 2).mT, draw(1, 2)), call(draw.complex(2), draw.complex(2)),
+    ],
+)  # fmt: skip
 def kron(input: Any, other: Any) -> Any:
     """Kronecker product: every element of the first times the whole second.
 
@@ -136,7 +152,10 @@ cross_row = bind(
     samples=lambda draw: [
         call(draw(3), draw(3), 0), call(draw(2, 3), draw(2, 3), dim=1), call(draw(3, 2), draw(3, 2), 0),
         call(draw(4, 3), draw(1, 3), dim=-1), call(draw(0, 3), draw(0, 3), dim=1),
-    ]
+        call(draw(3, 2).mT, draw(2, 3), dim=1), call(draw(2, 3, 4), draw(2, 3, 4), dim=1),
+        call(draw(1, 3), draw(1, 3), -1), call(draw(2, 1, 3), draw(1, 4, 3), dim=-1),
+        call(draw.complex(3), draw.complex(3), 0),
+    ],
 )  # fmt: skip
 def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     """Cross product of vectors of three elements along a dimension (the first of size 3 if none is given).
@@ -149,7 +168,7 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     if dim is None:
         dim = next((i for i, n in enumerate(input.shape) if n == 3), None)
         expect(dim is not None, "no dimension of size 3 in input")
-    axis = int(dim) % input.ndim - input.ndim  # type: ignore[arg-type]
+    axis = axis_of(dim, input.ndim) - input.ndim
     both = f"{input.shape[axis]} and {other.shape[axis]}"
     expect(
         input.shape[axis] == other.shape[axis] == 3,
@@ -159,10 +178,15 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
 
 
 @operation(
+    samples=lambda draw: [
+        call([draw(2, 3), draw(3, 4), draw(4, 2)]), call([draw(3), draw(3, 4), draw(4)]),
+        call([draw(2, 3), draw(3, 2)]), call([draw(2, 3), draw(3, 5), draw(5, 1), draw(1, 2)]),
+        call([draw(3), draw(3)]), call([draw(2, 3), draw(3)]), call([draw(3), draw(3, 2)]),
+        call([draw(1, 1), draw(1, 1), draw(1, 1)]), call([draw(3, 2).mT, draw(3, 2), draw(2, 3)]),
+        call([draw(0, 2), draw(2, 3), draw(3, 1)]),
+    ],
     module="torch.linalg",
     methods=(),
-    samples=lambda draw: [call([draw(2, 3), draw(3, 4), draw(4, 2)]), call([draw(3), draw(3, 4), draw(4)]),
-                          call([draw(2, 3), draw(3, 2)]), call([draw(2, 3), draw(3, 5), draw(5, 1), draw(1, 2)])],
 )  # fmt: skip
 def multi_dot(tensors: Sequence[Any]) -> Any:
     """Product of several matrices, multiplied in the cheapest order; the first and last may be vectors.
@@ -202,7 +226,16 @@ def _cheapest(first: int, last: int, lengths: Shape) -> tuple[int, int]:
     )  # fmt: skip
 
 
-@operation(methods=(), samples=lambda draw: [call(draw(2, 3), draw(3, 4), draw(4, 2))])
+@operation(
+    samples=lambda draw: [
+        call(draw(2, 3), draw(3, 4), draw(4, 2)), call(draw(2, 3), draw(3, 2)), call(draw(2, 3)),
+        call(draw(2, 3), draw(3, 5), draw(5, 1), draw(1, 2)), call(draw(1, 1), draw(1, 1)),
+        call(draw(3, 2).mT, draw(3, 2)), call(draw(5, 1), draw(1, 5), draw(5, 1)),
+        call(draw(3, 3), draw(3, 3), draw(3, 3)), call(draw(1, 4), draw(4, 1), draw(1, 4)),
+        call(draw(2, 2), draw(2, 3)),
+    ],
+    methods=(),
+)  # fmt: skip
 def chain_matmul(*matrices: Any) -> Any:
     """Product of several matrices in the cheapest order; `linalg.multi_dot` is its newer form.
 

@@ -10,16 +10,14 @@ import numpy as np
 
 from pellucid import return_types
 from pellucid.core.attributes import concrete
-from pellucid.core.primitive import constant, general
+from pellucid.core.primitive import constant
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.along import bare, lengthwise, line_samples, picker, take_along, take_along_row
 from pellucid.ops.arguments import axis_of, refusal, refuse
 from pellucid.ops.axes import permute_row
-from pellucid.ops.expand import expand_row
-from pellucid.ops.extremes import refuse_empty, shares_row
+from pellucid.ops.extremes import one_of_all, refuse_empty
 from pellucid.ops.operation import Draw, Sample, call, operation
-from pellucid.ops.reduce import sum_all_row
 from pellucid.ops.shape import reshape_row
 from pellucid.ops.sorting import kth, ordering
 
@@ -63,27 +61,8 @@ middle_row = bind(
 )  # fmt: skip
 median_row = picker("median_dim", "MedianBackward1")
 nanmedian_row = picker("nanmedian_dim", "NanmedianBackward1")
-
-
-def _all_axes(a: Any) -> tuple[int, ...]:
-    return tuple(range(a.ndim))
-
-
-def _median_of_all(name: str, grad_name: str, skip_nan: bool) -> Any:
-    return bind(
-        general(
-            name, lambda a: _middle_value(a, skip_nan),
-            lambda g, a, y: expand_row(g, tuple(a.shape)) * shares_row(a, y, _all_axes(a)),
-            jvp=lambda tangents, y, inputs, params: sum_all_row(
-                tangents[0] * shares_row(inputs[0], y, _all_axes(inputs[0]))
-            ),
-            dtypes="equal", grad_name=grad_name,
-        )
-    )  # fmt: skip
-
-
-median_all_row = _median_of_all("median_all", "MedianBackward0", False)
-nanmedian_all_row = _median_of_all("nanmedian_all", "NanmedianBackward0", True)
+median_all_row = one_of_all("median_all", lambda a: _middle_value(a, False), grad_name="MedianBackward0")
+nanmedian_all_row = one_of_all("nanmedian_all", lambda a: _middle_value(a, True), grad_name="NanmedianBackward0")
 
 
 def _median(input: Any, dim: int | None, keepdim: bool, rows: tuple[Any, Any], result: Any) -> Any:

@@ -102,6 +102,7 @@ def fork_rng(devices: Any = None, enabled: bool = True, **options: Any) -> Itera
 
 
 def source_of(generator: Any) -> Generator:
+    """The generator to draw from: the one given, or the default one."""
     if generator is None:
         return default_generator
     if not isinstance(generator, Generator):
@@ -138,14 +139,17 @@ def fill_array(array: np.ndarray, fill: Fill, generator: Any) -> None:
 
 
 def uniform_numbers(low: float = 0.0, high: float = 1.0) -> Fill:
+    """Uniform numbers in [low, high)."""
     return lambda generator, n, kind, contiguous: streams.uniform(generator, n, low, high, kind)
 
 
 def normal_numbers(mean: float = 0.0, std: float = 1.0) -> Fill:
+    """Normal numbers of a mean and a standard deviation."""
     return lambda generator, n, kind, contiguous: streams.normal(generator, n, mean, std, kind, contiguous)
 
 
 def integer_numbers(low: int, high: int, wide: bool | None = None) -> Fill:
+    """Integers from low up to but without high."""
     return lambda generator, n, kind, contiguous: streams.integers(generator, n, low, high, wide)
 
 
@@ -157,6 +161,7 @@ def _normal_for(kind: np.dtype) -> Fill:
 
 
 def check_real(kernel: str, kind: np.dtype) -> None:
+    """Refuse dtypes of integers and truth values, which a continuous distribution has no numbers for."""
     if kind.kind in "biu":
         name = dtypes.from_numpy_dtype(kind)
         raise refusal(

@@ -9,7 +9,7 @@ import numpy as np
 from pellucid.core.primitive import constant, general, multilinear
 from pellucid.core.record import bind
 from pellucid.ops.along import kept, line_samples
-from pellucid.ops.arguments import axes_of, axis_of, is_floating, name_of, refusal
+from pellucid.ops.arguments import axes_of, axis_of, is_floating, name_of, refusal, shifted
 from pellucid.ops.convert import as_type
 from pellucid.ops.elementwise import exp
 from pellucid.ops.expand import expand_row
@@ -40,11 +40,6 @@ def _normal(dim: Any, ndim: int) -> tuple[int, ...]:
         return tuple(range(ndim))
     axes = axes_of(dim, ndim)
     return axes if ndim else ()
-
-
-def shifted(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The same axes behind a batch axis."""
-    return tuple(i + 1 for i in axes)
 
 
 def behind_batch(a: Any) -> tuple[int, ...]:
@@ -185,6 +180,7 @@ def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
 
 
 def average(a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
+    """The mean of an array along axes."""
     return add_reduce(a, axes, None, None, keepdim) / count_along(a.shape, axes)
 
 
@@ -376,6 +372,7 @@ def any(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     samples=lambda draw: [
         call(draw.integers(2, 3)), call(draw.integers(2, 3), 1), call(draw.integers(2, 3, 4), dim=(0, -1)),
         call(draw.mask(4)), call(draw(3)), call(draw.integers()), call(draw.integers(0)), call(draw.integers(2, 0), 1),
+        call(draw.mask(2, 3), -2), call(draw.integers(3, 2).mT, (0, 1)),
     ]
 )  # fmt: skip
 def count_nonzero(input: Any, dim: Any = None) -> Any:

@@ -68,9 +68,11 @@ def repeat(input: Any, *repeats: Any) -> Any:
 
 @operation(
     samples=lambda draw: [
-        call(draw(3), (2,)), call(draw(2, 3), (2,)), call(draw(3), (2, 2)), call(draw(), (2,)), call(draw(2), (1,))
-    ]
-)
+        call(draw(3), (2,)), call(draw(2, 3), (2,)), call(draw(3), (2, 2)), call(draw(), (2,)), call(draw(2), (1,)),
+        call(draw(2, 3), (2, 2)), call(draw(2, 3), (3, 1, 2)), call(draw(0), (2,)), call(draw(2), (0,)),
+        call(draw(3, 2).mT, [2]),
+    ],
+)  # fmt: skip
 def tile(input: Any, *dims: Any) -> Any:
     """Like repeat, but missing counts (of leading dimensions) are 1.
 
@@ -121,6 +123,9 @@ def repeat_interleave(input: Any, repeats: Any, dim: Any = None, *, output_size:
     samples=lambda draw: [
         call(draw(2), draw(3), indexing="ij"), call(draw(2), draw(3), indexing="xy"),
         call(draw(), draw(2), indexing="ij"), call(draw(2), draw(1), draw(2), indexing="ij"),
+        call(draw(2), draw(0), indexing="ij"), call(draw(3), indexing="ij"), call(draw(3), indexing="xy"),
+        call(draw(2), draw(3), draw(2), indexing="xy"), call(draw(), draw(), indexing="ij"),
+        call([draw(2), draw(3)], indexing="ij"),
     ],
     methods=(),
 )  # fmt: skip
@@ -148,7 +153,14 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     )
 
 
-@operation(samples=lambda draw: [call(draw(2), draw(3)), call(draw(3)), call(draw(2), draw(1), draw(2))], methods=())
+@operation(
+    samples=lambda draw: [
+        call(draw(2), draw(3)), call(draw(3)), call(draw(2), draw(1), draw(2)), call(draw(1), draw(1)),
+        call(draw(2), draw(0)), call(draw(0), draw(0)), call(draw(4), draw(2)), call(draw(1), draw(3), draw(1)),
+        call(draw(0)), call(draw(2), draw(2), draw(2), draw(1)),
+    ],
+    methods=(),
+)  # fmt: skip
 def cartesian_prod(*tensors: Any) -> Any:
     """Every combination of the elements of vectors, one per row.
 

@@ -174,6 +174,14 @@ cummin_index_row = bind(
 cummax_row, cummin_row = taker("cummax"), taker("cummin")
 
 
+def _record(input: Any, dim: int, name: str, index_row: Any, row: Any) -> tuple[Any, Any]:
+    """The running extremes along a dimension, and where they are."""
+    refuse(input, "c", f"\"{name}_cpu\" not implemented for '{{}}'", NotImplementedError)
+    axis = axis_of(dim, input.ndim)
+    index = index_row(bare(input), axis)
+    return row(input, index, axis), index
+
+
 @operation(samples=scan_samples)
 def cummax(input: Any, dim: int) -> Any:
     """Running maximum along a dimension, and where it was met last.
@@ -182,10 +190,7 @@ def cummax(input: Any, dim: int) -> Any:
     >>> torch.tensor([1.0, 3.0, 2.0]).cummax(0).values
     tensor([1., 3., 3.])
     """
-    refuse(input, "c", "\"cummax_cpu\" not implemented for '{}'", NotImplementedError)
-    axis = axis_of(dim, input.ndim)
-    index = cummax_index_row(bare(input), axis)
-    return return_types.cummax(cummax_row(input, index, axis), index)
+    return return_types.cummax(*_record(input, dim, "cummax", cummax_index_row, cummax_row))
 
 
 @operation(samples=scan_samples)
@@ -196,10 +201,7 @@ def cummin(input: Any, dim: int) -> Any:
     >>> torch.tensor([3.0, 1.0, 2.0]).cummin(0).indices
     tensor([0, 1, 1])
     """
-    refuse(input, "c", "\"cummin_cpu\" not implemented for '{}'", NotImplementedError)
-    axis = axis_of(dim, input.ndim)
-    index = cummin_index_row(bare(input), axis)
-    return return_types.cummin(cummin_row(input, index, axis), index)
+    return return_types.cummin(*_record(input, dim, "cummin", cummin_index_row, cummin_row))
 
 
 # --- logarithms of sums of exponentials
@@ -297,7 +299,8 @@ def _strips(y: Any, x: Any, dim: int) -> Any:
 @operation(
     samples=lambda draw: [
         call(draw(5)), call(draw(5), draw(5)), call(draw(2, 3)), call(draw(2, 3), dim=0), call(draw(2, 3), dx=0.5),
-        call(draw(2, 3), draw(3)), call(draw(2, 3), draw(2), dim=0), call(draw(2, 3), draw(2, 3)), call(draw(1)),
+        call(draw(2, 3), draw(3)), call(draw(2, 3), draw(2), dim=0), call(draw(2, 3), draw(2, 3)),
+        call(draw(1)), call(draw(2, 3, 2), dim=1),
     ],
     methods=(), aliases=("trapz",),
 )  # fmt: skip
@@ -316,6 +319,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: float = 1, dim: int = -1) -> Any:
     samples=lambda draw: [
         call(draw(5)), call(draw(5), draw(5)), call(draw(2, 3)), call(draw(2, 3), dim=0), call(draw(2, 3), dx=0.5),
         call(draw(2, 3), draw(3)), call(draw(2, 3), draw(2), dim=0), call(draw(2, 3), draw(2, 3)),
+        call(draw(2, 3, 2), dim=1), call(draw(1)), call(draw(3, 2).mT, dx=2.0),
     ],
     methods=(),
 )  # fmt: skip

@@ -74,6 +74,9 @@ def _scatter_samples(draw: Draw) -> list[Sample]:
         call(draw(2, 4), 1, wrap(np.array([[3, 0, 1], [1, 2, 0]])), draw(2, 3)),
         call(draw(3), 0, wrap(np.array([2])), draw(1)), call(draw(3), -1, wrap(np.zeros(0, np.int64)), draw(0)),
         call(draw(3, 2, 2), 0, wrap(np.array([[[1]], [[2]]])), draw(2, 1, 1)),
+        call(draw(), 0, wrap(np.array(0)), draw()),
+        call(draw(2, 3).mT, 0, wrap(np.array([[2, 0]])), draw(1, 2)), call(draw(3), 0, wrap(np.array(1)), draw()),
+        call(draw(2, 3), -1, wrap(np.array([[1], [2]])), draw(2, 1)), call(draw(4), 0, wrap(np.array([3, 1])), draw(2)),
     ]  # fmt: skip
 
 

@@ -29,6 +29,7 @@ def _chosen(results: list[Any], wanted: tuple[bool, ...]) -> Any:
         call(draw.integers(8)), call(draw.integers(3, 4), return_counts=True), call(draw.integers(8), True, True, True),
         call(draw.integers(6, 2, high=2), dim=0), call(draw.integers(0)), call(draw.integers(2, 6, high=2), dim=1),
         call(draw.integers(6, 2, high=2), return_inverse=True, return_counts=True, dim=0), call(draw.mask(5)),
+        call(draw.integers()), call(draw.integers(2, 6).mT, return_inverse=True),
     ]
 )  # fmt: skip
 def unique(
@@ -52,6 +53,8 @@ def unique(
     samples=lambda draw: [
         call(draw.integers(8, high=2)), call(draw.integers(8, high=2), True, True), call(draw.integers(2, 4, high=2)),
         call(draw.integers(6, 2, high=2), dim=0), call(draw.integers(0)), call(draw.integers(2, 6, high=2), dim=1),
+        call(draw.mask(5)), call(draw.integers()), call(draw.integers(4), return_counts=True),
+        call(draw.integers(6, 2, high=2), True, True, 0),
     ]
 )  # fmt: skip
 def unique_consecutive(
@@ -96,6 +99,7 @@ searchsorted_row = bind(constant("searchsorted", _search, 2))
         call(wrap(np.arange(5.0)), 1.5),
         call(wrap(np.arange(5)), draw.integers(4, high=5), side="right", out_int32=True),
         call(wrap(np.array([3.0, 1.0, 2.0])), draw(3), sorter=wrap(np.array([1, 2, 0]))),
+        call(wrap(np.arange(5.0)), draw()), call(wrap(np.zeros(0)), draw(2)),
     ],
     methods=(),
 )  # fmt: skip
@@ -133,7 +137,9 @@ def searchsorted(
     samples=lambda draw: [
         call(draw(3, low=-1, high=6), wrap(np.arange(5.0))), call(draw(2, 3), wrap(np.arange(5.0)), right=True),
         call(draw.integers(4, high=5), wrap(np.arange(5))), call(3, wrap(np.arange(5))),
-        call(draw(0), wrap(np.arange(5.0))),
+        call(draw(0), wrap(np.arange(5.0))), call(draw(), wrap(np.arange(5.0))), call(1.5, wrap(np.arange(5.0))),
+        call(draw(2, 3), wrap(np.zeros(0))), call(draw(3, 2).mT, wrap(np.arange(3.0)), out_int32=True),
+        call(draw.integers(2, 1, 3, high=5), wrap(np.arange(5)), right=True),
     ],
     methods=(),
 )  # fmt: skip
@@ -154,6 +160,8 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     samples=lambda draw: [
         call(draw.integers(8, high=5)), call(draw.integers(8), minlength=6), call(draw.integers(0)),
         call(draw.integers(4), wrap(np.arange(4.0))), call(draw.integers(4), wrap(np.arange(4)), 5),
+        call(draw.integers(1)), call(draw.integers(0), minlength=3), call(draw.integers(0), wrap(np.zeros(0))),
+        call(draw.integers(6, high=9), minlength=4), call(draw.integers(2, 4)[1]),
     ]
 )  # fmt: skip
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
@@ -168,7 +176,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     array = concrete(input, "bincount()")
     if array.ndim != 1 or (array.size and array.min() < 0):
         raise refusal(RuntimeError, "bincount only supports 1-d non-negative integral inputs.")
-    if weights is None:
+    if weights is None or not array.size:  # PyTorch counts nothing in int64, weights or not
         return wrap(np.bincount(array, None, minlength))
     heavy = concrete(weights, "bincount()")
     if heavy.shape != array.shape:
@@ -191,6 +199,8 @@ histc_row = bind(constant("histc", _histogram, 1, dtypes="equal"))
 @operation(
     samples=lambda draw: [
         call(draw(8), 4, -2, 2), call(draw(8), 4), call(draw(2, 3), bins=3, min=-1, max=1), call(draw(8)),
+        call(draw(), 3, -2, 2), call(draw(0), 3, 0, 1), call(draw(5), 1), call(draw(3, 2).mT, 5, -2.0, 2.0),
+        call(draw(4), 2, 5, 6), call(draw(2, 1, 3), 4),
     ]
 )  # fmt: skip
 def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:

@@ -158,7 +158,15 @@ def _reinterpret(input: Any, dtype: np.dtype) -> Any:
     return input[...] if source == dtype else reinterpret_row(input, dtype)
 
 
-@operation(samples=lambda draw: [call(draw(2, 3), draw(3, 2)), call(draw(1), draw())], reference="")
+def _other_shape_samples(draw: Draw) -> list[Sample]:
+    pairs = [
+        ((2, 3), (3, 2)), ((1,), ()), ((6,), (2, 3)), ((2, 3, 4), (6, 4)), ((), (1, 1)), ((0,), (3, 0)),
+        ((2, 0), (0, 5)), ((4,), (4,)), ((2, 2), (4,)), ((1, 3), (3, 1, 1)),
+    ]  # fmt: skip
+    return [call(draw(*shape), draw(*other)) for shape, other in pairs]
+
+
+@operation(samples=_other_shape_samples, reference="")
 def view_as(input: Any, other: Any) -> Any:
     """View a tensor in the shape of another.
 
@@ -169,7 +177,7 @@ def view_as(input: Any, other: Any) -> Any:
     return view(input, tuple(other.shape))
 
 
-@operation(samples=lambda draw: [call(draw(2, 3), draw(3, 2)), call(draw(1), draw())], reference="")
+@operation(samples=_other_shape_samples, reference="")
 def reshape_as(input: Any, other: Any) -> Any:
     """Reshape a tensor to the shape of another.
 
@@ -203,7 +211,12 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
 
-@operation(samples=lambda draw: [call(draw(2, 3)), call(draw()), call(draw(3)), call(draw(2, 0)), call(draw(2, 1, 2))])
+@operation(
+    samples=lambda draw: [
+        call(draw(2, 3)), call(draw()), call(draw(3)), call(draw(2, 0)), call(draw(2, 1, 2)), call(draw(0)),
+        call(draw(1, 1)), call(draw(2, 3).mT), call(draw(2, 2, 2)), call(draw(1)),
+    ],
+)  # fmt: skip
 def ravel(input: Any) -> Any:
     """All elements in one dimension.
 
@@ -216,9 +229,12 @@ def ravel(input: Any) -> Any:
 
 @operation(
     samples=lambda draw: [
-        call(draw(6), 0, (2, 3)), call(draw(2, 6), 1, (3, -1)), call(draw(6, 2), -2, (6, 1)), call(draw(4), 0, [2, 2])
-    ]
-)
+        call(draw(6), 0, (2, 3)), call(draw(2, 6), 1, (3, -1)), call(draw(6, 2), -2, (6, 1)),
+        call(draw(4), 0, [2, 2]), call(draw(2, 0), 1, (0, 3)), call(draw(2, 3, 4), -1, (2, 2)),
+        call(draw(4), -1, (-1,)), call(draw(1), 0, (1, 1, 1)), call(draw(2, 6).mT, 0, (2, 3)),
+        call(draw(8), 0, (2, 2, 2)),
+    ],
+)  # fmt: skip
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     """Split one dimension into several.
 
@@ -287,7 +303,10 @@ def _at_least(name: str, grow: Callable[[Any], Any]) -> Callable[..., Any]:
     at_least.__name__ = name
     return publish(
         at_least,
-        samples=lambda draw: [call(draw()), call(draw(3)), call(draw(2, 3)), call(draw(1, 2, 3)), call(draw(0))],
+        samples=lambda draw: [
+            call(draw()), call(draw(3)), call(draw(2, 3)), call(draw(1, 2, 3)), call(draw(0)), call(draw(2, 0)),
+            call(draw(1)), call(draw(2, 3).mT), call(draw(1, 2, 1, 3)), call(draw(), draw(2)), call([draw(2), draw()]),
+        ],
         methods=(),
         doc=f"""The tensor (or each of several) with at least {name[8]} dimensions.
 

@@ -114,9 +114,10 @@ write_view_row = bind(
 @operation(
     samples=lambda draw: [
         call(draw(4, 3), 0, 1, 2), call(draw(4, 3), 1, 0, 3), call(draw(4), -1, -3, 2), call(draw(4), 0, 4, 0),
-        call(draw(2, 3, 4), 2, 1, 1),
-    ]
-)
+        call(draw(2, 3, 4), 2, 1, 1), call(draw(4, 3), -2, 1, 1), call(draw(4), 0, 0, 4), call(draw(4, 0), 0, 1, 2),
+        call(draw(3, 4).mT, 0, 1, 2), call(draw(2, 3, 4), -1, -1, 1),
+    ],
+)  # fmt: skip
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """The part of a tensor from `start`, `length` long, along one dimension: a view.
 
@@ -142,9 +143,11 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
 
 @operation(
     samples=lambda draw: [
-        call(draw(4, 3), 0, 1), call(draw(4, 3), 1, -1), call(draw(4), 0, 2), call(draw(2, 3, 4), -1, 0)
-    ]
-)
+        call(draw(4, 3), 0, 1), call(draw(4, 3), 1, -1), call(draw(4), 0, 2), call(draw(2, 3, 4), -1, 0),
+        call(draw(4, 3), -2, 3), call(draw(2, 0), 0, 1), call(draw(1), 0, 0), call(draw(2, 3, 4), 1, -3),
+        call(draw(3, 4).mT, 0, 1), call(draw(2, 2, 2), -3, 1),
+    ],
+)  # fmt: skip
 def select(input: Any, dim: int, index: int) -> Any:
     """One slice along a dimension, which goes away: a view.
 

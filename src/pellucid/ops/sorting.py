@@ -70,7 +70,12 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool
     return argsort_row(input, axis_of(dim, input.ndim), bool(descending))
 
 
-@operation(samples=lambda draw: [call(draw(5)), call(draw(3, 2)), call(draw()), call(draw(0)), call(draw(3, 2, 2))])
+@operation(
+    samples=lambda draw: [
+        call(draw(5)), call(draw(3, 2)), call(draw()), call(draw(0)), call(draw(3, 2, 2)), call(draw(1, 3)),
+        call(draw(3, 1)), call(draw(2, 4).mT), call(draw(2, 0)), call(draw.integers(6)),
+    ],
+)  # fmt: skip
 def msort(input: Any) -> Any:
     """The elements in order along the first dimension.
 
@@ -98,6 +103,7 @@ def _top(a: np.ndarray, axis: int, k: int, largest: bool) -> np.ndarray:
 
 
 def kth(a: np.ndarray, axis: int, k: int, keepdim: bool) -> np.ndarray:
+    """Where the k-th smallest element along an axis is."""
     values = a.astype(np.float32) if a.dtype.kind == "V" else a
     index = values.argpartition(k - 1, axis).take([k - 1], axis)
     return index if keepdim else index.squeeze(axis)
@@ -141,6 +147,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     samples=lambda draw: [
         call(draw(5), 2), call(draw(2, 5), 3, 1), call(draw(4, 3), 2, 0, True), call(draw(), 1), call(draw(5), 5),
         call(draw(2, 3, 4), 1, dim=1), call(draw(2, 5), 1, keepdim=True), call(draw(1, 1), 1),
+        call(draw(5, 2).mT, 2, -1), call(draw(), 1, 0, True),
     ]
 )  # fmt: skip
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:

@@ -13,12 +13,12 @@ from numpy import ndarray
 
 from pellucid.core import modes
 from pellucid.core.careful import MULTI_VIEW
-from pellucid.core.views import view_of
 from pellucid.core.primitive import BOUND, TABLE, general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
+from pellucid.core.views import view_of
 from pellucid.ops.arguments import ALL, Row, Shape, axis_of, refusal, sizes_of
-from pellucid.ops.operation import call, operation
+from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.slicing import slice_row
 
 Indices = tuple[tuple[Any, ...], ...]
@@ -95,8 +95,9 @@ def _needs_dimension(input: Any, name: str) -> None:
 @operation(
     samples=lambda draw: [
         call(draw(5, 2), 2), call(draw(5, 2), [1, 4]), call(draw(2, 5), 2, 1), call(draw(4), 4), call(draw(4), 9),
-        call(draw(0), 1), call(draw(2, 4), (1, 0, 3), -1), call(draw(3), 1),
-    ]
+        call(draw(0), 1), call(draw(2, 4), (1, 0, 3), -1), call(draw(3), 1), call(draw(3, 4).mT, 3),
+        call(draw(2, 3, 4), 2, dim=-2),
+    ],
 )  # fmt: skip
 def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Cut a tensor into parts of one size (the last may be smaller), or of the sizes given: views.
@@ -116,7 +117,13 @@ def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, .
     return _views(split_row, input, _ranges(sizes, axis))
 
 
-@operation(samples=lambda draw: [call(draw(5), [2, 3]), call(draw(2, 4), (1, 0, 3), 1), call(draw(3, 2), [3])])
+@operation(
+    samples=lambda draw: [
+        call(draw(5), [2, 3]), call(draw(2, 4), (1, 0, 3), 1), call(draw(3, 2), [3]), call(draw(4), [1, 1, 1, 1]),
+        call(draw(0), [0, 0]), call(draw(2, 4), [2, 2], -1), call(draw(3, 4).mT, [1, 3]),
+        call(draw(2, 3, 2), [1, 2], 1), call(draw(1), [1]), call(draw(2, 0), [1, 1]),
+    ],
+)  # fmt: skip
 def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, ...]:
     """Cut a tensor into parts of the sizes given: views.
 
@@ -138,9 +145,10 @@ def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, .
 @operation(
     samples=lambda draw: [
         call(draw(5), 2), call(draw(2, 5), 3, 1), call(draw(4), 4), call(draw(4), 9), call(draw(3, 2), 1),
-        call(draw(0), 2),
-    ]
-)
+        call(draw(0), 2), call(draw(2, 4), 2, -1), call(draw(3, 4).mT, 3), call(draw(2, 3, 4), 2, dim=1),
+        call(draw(1), 1),
+    ],
+)  # fmt: skip
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """Cut a tensor into (at most) so many parts of equal size, the last perhaps smaller: views.
 
@@ -161,9 +169,9 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 @operation(
     samples=lambda draw: [
         call(draw(3, 2)), call(draw(3, 2), 1), call(draw(4)), call(draw(2, 3, 2), -1), call(draw(1, 1)),
-        call(draw(2, 0)),
-    ]
-)
+        call(draw(2, 0)), call(draw(3, 4).mT), call(draw(2, 3, 2), dim=1), call(draw(1)), call(draw(3, 2), -2),
+    ],
+)  # fmt: skip
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """All slices along a dimension: views.
 
@@ -181,9 +189,10 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
 @operation(
     samples=lambda draw: [
         call(draw(5), 2), call(draw(5), (1, 3)), call(draw(2, 5), 3, 1), call(draw(4), 6), call(draw(4), [2, 9]),
-        call(draw(5), [3, 1]),
-    ]
-)
+        call(draw(5), [3, 1]), call(draw(2, 4), (1,), -1), call(draw(0), 2), call(draw(3, 4).mT, 3),
+        call(draw(2, 3, 4), [1, 2], dim=1),
+    ],
+)  # fmt: skip
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Cut a tensor at the indices given, or into so many nearly equal parts: views.
 
@@ -207,6 +216,14 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
         return tuple(slice_row(input, index) for index in _ranges(sizes, axis))
     cuts = [0, *sizes_of((tuple(indices_or_sections),)), length]
     return tuple(slice_row(input, (*before, slice(a, b), ...)) for a, b in pairwise(cuts))
+
+
+def _block_samples(draw: Draw) -> list[Sample]:
+    return [
+        call(draw(2, 2, 4), 2), call(draw(4, 4, 4), [1, 3]), call(draw(2, 4, 2), 1), call(draw(3, 3, 3), 3),
+        call(draw(3, 3, 3), (1,)), call(draw(1, 1, 1), 1), call(draw(2, 2, 2, 2), 2), call(draw(2, 4, 2).mT, 2),
+        call(draw(3, 3, 3), [2, 2]), call(draw(2, 2, 2), (0, 5)),
+    ]  # fmt: skip
 
 
 def _split_along(name: str, axis: int, rank: int) -> None:
@@ -235,7 +252,7 @@ def _split_along(name: str, axis: int, rank: int) -> None:
     >>> len(torch.zeros(2, 2, 2).{name}(2))
     2
     """
-    operation(samples=lambda draw: [call(draw(2, 2, 4), 2), call(draw(4, 4, 4), [1, 3])])(function)
+    operation(samples=_block_samples)(function)
 
 
 for _name, _axis, _rank in (("hsplit", 1, 1), ("vsplit", 0, 2), ("dsplit", 2, 3)):

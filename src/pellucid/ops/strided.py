@@ -54,10 +54,11 @@ overlap_add_row = bind(
 @operation(
     samples=lambda draw: [
         call(draw(7), 0, 3, 2), call(draw(2, 5), 1, 2, 1), call(draw(5, 2), 0, 5, 1), call(draw(6), -1, 2, 3),
-        call(draw(2, 5, 2), 1, 3, 1),
+        call(draw(2, 5, 2), 1, 3, 1), call(draw(4), 0, 1, 1), call(draw(), 0, 1, 1), call(draw(2, 0), 0, 1, 1),
+        call(draw(3, 5), -1, 3, 2), call(draw(5, 3).mT, 1, 2, 2),
     ],
     reference="",
-)
+)  # fmt: skip
 def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
     """All windows of a size along a dimension; the window is the last dimension of the result: a view.
 
@@ -132,8 +133,10 @@ unstrided_row = bind(
     samples=lambda draw: [
         call(draw(6), (2, 3), (3, 1)), call(draw(6), (2, 2), (1, 1)), call(draw(6), (2,), (2,), 1),
         call(draw(2, 3), (3, 2), (1, 3)), call(draw(4), (3, 2), (0, 1)), call(draw(4), (), (), 2),
-    ]
-)
+        call(draw(6), (0,), (1,)), call(draw(6), (1, 1, 2), (0, 3, 2)), call(draw(2, 3), (6,), (1,)),
+        call(draw(6), [3], [2], 0),
+    ],
+)  # fmt: skip
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """A window onto the memory of a tensor, with sizes and strides at will: a view.
 

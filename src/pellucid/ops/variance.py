@@ -10,7 +10,7 @@ import numpy as np
 
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
-from pellucid.ops.arguments import is_floating, name_of, refusal
+from pellucid.ops.arguments import is_floating, name_of, refusal, shifted
 from pellucid.ops.elementwise import sqrt
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.reduce import (
@@ -21,7 +21,6 @@ from pellucid.ops.reduce import (
     mean,
     mean_row,
     normal,
-    shifted,
     spread_row,
     sum_row,
 )

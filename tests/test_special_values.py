@@ -1,0 +1,245 @@
+"""Trust T8: NaN, infinities, denormals, signed zeros and the largest numbers through every operation, as in PyTorch.
+
+Elementwise operations get all special values, and all pairs of them; the others get their own samples with special
+values put among the ordinary ones, a few at a time, so that a NaN does not hide everything else. Forward and gradient
+must be PyTorch's, in every floating dtype. EXPLAINED lists where they are not, and why; an entry that is no longer
+needed is a failure too.
+"""
+
+import re
+import warnings
+from collections.abc import Iterator
+from functools import partial
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pellucid
+from pellucid.core import backward
+from pellucid.core.tensor import wrap
+from pellucid.ops.operation import Operation, Sample, binary_samples, call, unary_samples
+from pellucid.testing import claims
+
+DISTINCT = claims.distinct_operations()
+# About two units in the last place of a half; wider types allow for another order of operations.
+TOLERANCE = {"float64": 1e-10, "float32": 2e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
+FILLS = ("nan", "inf", "-inf", "infinities", "zeros", "denormal", "max", "min", "mixed")
+SAMPLES = 4  # of each operation that is not elementwise
+WEIGHTS = np.array([1.0, 2.0, -1.0, 0.5])
+
+
+def limits(name: str):
+    return ml_dtypes.finfo(getattr(pellucid, name).numpy)
+
+
+def every_special_value(name: str) -> list[float]:
+    info = limits(name)
+    tiny = float(info.smallest_subnormal)
+    edges = [tiny, -3 * tiny, float(info.smallest_normal), float(info.max), float(info.min)]
+    return [np.nan, np.inf, -np.inf, 0.0, -0.0, *edges, 1.0, -1.0, 0.625]
+
+
+def palette(fill: str, name: str) -> list[float | None]:
+    """The values that a fill puts into an array, over and over; None leaves the sample's own value."""
+    info = limits(name)
+    tiny = float(info.smallest_subnormal)
+    denormal = [tiny, -3 * tiny, 0.0, -0.0, float(info.smallest_normal)]
+    return {
+        "nan": [np.nan, None, None],
+        "inf": [np.inf, None, None, None],
+        "-inf": [-np.inf, None, None, None],
+        "infinities": [np.inf, -np.inf, None],
+        "zeros": [0.0, -0.0, None],
+        "denormal": denormal,
+        "max": [float(info.max)],
+        "min": [float(info.min)],
+        "mixed": [np.nan, np.inf, -np.inf, tiny, -0.0, None, -tiny, 0.0, 1.0, -1.0],
+    }[fill]
+
+
+def filled(tensor, fill: str, name: str, turn: int):
+    """A tensor of the dtype with special values; `turn` shifts them, so that two inputs do not meet in step."""
+    if tensor.array.dtype.kind != "f":
+        return claims.fresh(tensor)
+    flat = tensor.array.astype(getattr(pellucid, name).numpy).reshape(-1)
+    values = palette(fill, name)
+    if fill in ("max", "min"):
+        # One alone: whether a sum of several overflows depends on the order of the additions.
+        if turn == 0:
+            flat[-1] = values[0]
+    else:
+        for i in range(flat.size):
+            value = values[(i + 2 * turn + i // len(values)) % len(values)]
+            flat[i] = flat[i] if value is None else value
+    return claims.fresh(tensor, flat.reshape(tensor.array.shape))
+
+
+def is_small_and_real(sample: Sample) -> bool:
+    tensors, variables = claims.tensors_in(sample), claims.variables_in(sample)
+    real = all(tensor.array.dtype.kind != "c" for tensor in tensors)
+    return bool(variables) and real and all(0 < tensor.array.size <= 24 for tensor in variables)
+
+
+def plain_samples(operation: Operation) -> list[Sample]:
+    return [sample for sample in claims.samples_of(operation) if is_small_and_real(sample)][:SAMPLES]
+
+
+def leaf(values: list[float], name: str):
+    return pellucid.tensor(np.array(values).astype(getattr(pellucid, name).numpy), requires_grad=True)
+
+
+def special_samples(operation: Operation) -> Iterator[tuple[str, str, Sample]]:
+    """(dtype, fill, sample) for one operation."""
+    for name in TOLERANCE:
+        values = every_special_value(name)
+        if operation.samples is unary_samples:
+            yield name, "grid", call(leaf(values, name))
+        elif operation.samples is binary_samples:
+            yield name, "grid", call(leaf([[value] for value in values], name), leaf(values, name))
+        for sample in plain_samples(operation):
+            for fill in FILLS:
+                yield name, fill, with_fill(sample, fill, name)
+
+
+def with_fill(sample: Sample, fill: str, name: str) -> Sample:
+    turn = iter(range(100))
+    return claims.replaced(sample, lambda tensor: filled(tensor, fill, name, next(turn)))
+
+
+# --- running both, and comparing
+
+
+def attempt(function):
+    try:
+        return function(), None
+    except Exception as error:
+        return None, type(error).__name__
+
+
+def weights_of(y) -> np.ndarray:
+    return WEIGHTS[np.arange(int(np.prod(y.shape))) % 4].reshape(tuple(y.shape))
+
+
+def our_gradients(results, variables):
+    outputs = claims.differentiable(results)
+    seeds = [wrap(weights_of(y).astype(y.array.dtype)) for y in outputs]
+    return backward.gradients(outputs, seeds, variables, False, False) if outputs else [None] * len(variables)
+
+
+def their_gradients(results, variables):
+    torch = claims.torch()
+    outputs = [y for y in results if isinstance(y, torch.Tensor) and y.requires_grad]
+    seeds = [torch.tensor(weights_of(y)).to(y.dtype) for y in outputs]
+    if not outputs:
+        return [None] * len(variables)
+    return torch.autograd.grad(outputs, variables, seeds, allow_unused=True)
+
+
+def difference(ours: np.ndarray, theirs: np.ndarray, name: str, gradient: bool) -> str | None:
+    """What differs between two arrays; NaN equals NaN, and 0 equals -0."""
+    if ours.shape != theirs.shape:
+        return f"shape {ours.shape}, expected {theirs.shape}"
+    kind = np.complex128 if theirs.dtype.kind == "c" else np.float64
+    a, b = claims.reals(ours.astype(kind)), claims.reals(theirs.astype(kind))
+    largest = min(float(np.abs(b[np.isfinite(b)]).max(initial=0)), 8.0)
+    rtol = TOLERANCE[name]
+    # A gradient is a sum of terms of the size of the weights; a value may be as small as its inputs.
+    atol = rtol * max(largest, 1.0) if gradient else rtol / 5 * largest + 4 * float(limits(name).smallest_subnormal)
+    with np.errstate(all="ignore"):
+        near = np.isfinite(a) & np.isfinite(b) & (np.abs(a - b) <= rtol * np.abs(b) + atol)
+    wrong = ~((a == b) | (np.isnan(a) & np.isnan(b)) | near)
+    return f"{claims.short(a[wrong])}, expected {claims.short(b[wrong])}" if wrong.any() else None
+
+
+def differences(operation: Operation, name: str, sample: Sample) -> Iterator[str]:
+    """What differs between our results and PyTorch's, as texts that begin with `forward`, `gradient` or `error`."""
+    ours, our_error = attempt(lambda: claims.run(operation, sample))
+    both, their_error = attempt(lambda: claims.run_torch(operation, sample))
+    if our_error or their_error:
+        if our_error != their_error:
+            yield f"error {our_error}, expected {their_error}"
+        return
+    torch, (theirs, their_variables) = claims.torch(), both
+    for y, e in zip(ours, theirs, strict=True):
+        if isinstance(e, torch.Tensor):
+            same_dtype = claims.dtype_name(y) == claims.dtype_name(e)
+            told = difference(y.array, claims.plain(e), name, False) if same_dtype else f"{y.dtype} for {e.dtype}"
+            if told:
+                yield f"forward {told}"
+    yield from gradient_differences(operation, name, sample, ours, theirs, their_variables)
+
+
+def gradient_differences(operation, name, sample, ours, theirs, their_variables) -> Iterator[str]:
+    found, our_error = attempt(lambda: our_gradients(ours, claims.variables_in(sample)))
+    expected, their_error = attempt(lambda: their_gradients(theirs, their_variables))
+    if our_error or their_error:
+        if our_error != their_error:
+            yield f"gradient {our_error}, expected {their_error}"
+        return
+    for g, e in zip(found, expected, strict=True):
+        if g is not None or e is not None:
+            shape = tuple((e if g is None else g).shape)
+            told = difference(
+                np.zeros(shape) if g is None else g.array, np.zeros(shape) if e is None else claims.plain(e), name, True
+            )
+            if told:
+                yield f"gradient {told}"
+
+
+# --- where we differ from PyTorch, and why: (operations, what fails as "kind dtype fill", reason)
+
+EXPLAINED: list[tuple[str, str, str]] = [
+]  # fmt: skip
+
+
+def explanation(operation: str, text: str) -> int | None:
+    """The entry of EXPLAINED that speaks of a failure."""
+    for number, (operations, pattern, _) in enumerate(EXPLAINED):
+        if operation in operations.split() and re.match(pattern, text):
+            return number
+    return None
+
+
+@pytest.fixture(autouse=True)
+def quiet_oracle():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+def has_oracle(operation: Operation) -> bool:
+    return claims.torch_function(operation) is not None
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("operation", DISTINCT)
+def test_special_values_are_pytorchs(operation: str) -> None:
+    unexplained, used = [], set()
+    if not has_oracle(DISTINCT[operation]):
+        pytest.skip("PyTorch has no such function")
+    for name, fill, sample in special_samples(DISTINCT[operation]):
+        for told in differences(DISTINCT[operation], name, sample):
+            kind, _, rest = told.partition(" ")
+            number = explanation(operation, f"{kind} {name} {fill}")
+            used.add(number)
+            if number is None:
+                inputs = [claims.short(tensor.array) for tensor in claims.tensors_in(sample)]
+                unexplained.append(
+                    f"{kind} {name} {fill}: {operation}({claims.describe(sample)})\n    {rest}\n    of {inputs}"
+                )
+    assert not unexplained, f"{len(unexplained)} differ from PyTorch\n" + "\n".join(unexplained[:8])
+    stale = [e for n, e in enumerate(EXPLAINED) if operation in e[0].split() and n not in used]
+    assert not stale, f"no longer needed: {stale}"
+
+
+def comparisons(operation: Operation) -> int:
+    grid = operation.samples in (unary_samples, binary_samples)
+    return len(TOLERANCE) * (grid + len(FILLS) * len(plain_samples(operation)))
+
+
+def test_there_are_enough_comparisons() -> None:
+    counts = {name: comparisons(operation) for name, operation in DISTINCT.items()}
+    assert sum(counts.values()) >= 5_000
+    constants = [name for name, count in counts.items() if not count]
+    assert len(constants) <= 45, constants  # no small floating input: bitwise, indices, complex numbers
