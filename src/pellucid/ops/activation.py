@@ -89,7 +89,7 @@ def silu(input: Any, inplace: bool = False) -> Any:
 
 
 def _gelu(a: np.ndarray) -> np.ndarray:
-    return a * (special("erf")(a * ROOT_HALF) + 1) * 0.5
+    return a * ((special("erf")(a * ROOT_HALF) + 1) * 0.5)
 
 
 def _gelu_rule(g: Any, a: Any) -> Any:
@@ -98,7 +98,7 @@ def _gelu_rule(g: Any, a: Any) -> Any:
 
 
 def _gelu_tanh(a: np.ndarray) -> np.ndarray:
-    return a * (np.tanh(WIDTH * (a + CUBE * (a * a * a))) + 1) * 0.5
+    return a * ((np.tanh(WIDTH * (a + CUBE * (a * a * a))) + 1) * 0.5)
 
 
 def _gelu_tanh_rule(g: Any, a: Any) -> Any:

@@ -23,8 +23,10 @@ NAMES = {"b": "bool", "i": "integers", "u": "integers", "f": "floating point", "
 def only(kinds: str, forward: Callable[..., Any]) -> Callable[..., Any]:
     """A forward that refuses dtypes which PyTorch does not take there, instead of NumPy's answer to them.
 
-    `kinds` are NumPy's letters: b bool, i and u integers, f floating point, c complex (V is bfloat16).
+    `kinds` are NumPy's letters: b bool, i and u integers, f floating point, c complex (V is bfloat16). A forward of
+    floats also takes bfloat16, which reaches it from rules: on the way from users it is float32 by then.
     """
+    kinds = kinds.replace("f", "fV")
     name = forward.__name__.strip("_")
 
     def refusing(a: np.ndarray, *others: Any) -> Any:
@@ -190,9 +192,9 @@ def _isneginf(a: np.ndarray) -> np.ndarray:
     return a == -np.inf
 
 
-isposinf = unary("isposinf", only("biufV", _isposinf), None, dtypes="any", inplace=False,
+isposinf = unary("isposinf", only("biuf", _isposinf), None, dtypes="any", inplace=False,
                  doc="Whether each element is +inf.")  # fmt: skip
-isneginf = unary("isneginf", only("biufV", _isneginf), None, dtypes="any", inplace=False,
+isneginf = unary("isneginf", only("biuf", _isneginf), None, dtypes="any", inplace=False,
                  doc="Whether each element is -inf.")  # fmt: skip
 isreal = unary("isreal", lambda a: a.imag == 0, None, dtypes="any", inplace=False,
                doc="Whether each element has no imaginary part.")  # fmt: skip

@@ -127,7 +127,10 @@ setattr(Operators, "imag", property(imag))  # noqa: B010
 
 
 def _joined(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return a + b * 1j
+    """Part by part: in a + b * 1j an infinity or NaN of one part spoils the other."""
+    y = np.empty(np.broadcast_shapes(a.shape, b.shape), np.result_type(a, np.complex64))
+    y.real, y.imag = a, b
+    return y
 
 
 def _joined_jvp(tangents: Any, y: Any, inputs: Any, params: Any) -> Any:
@@ -144,7 +147,7 @@ complex_row = bind(
 
 
 def _polar(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return a * np.cos(b) + (a * np.sin(b)) * 1j
+    return _joined(a * np.cos(b), a * np.sin(b))
 
 
 def _direction(b: Any) -> Any:

@@ -78,8 +78,9 @@ sinc = unary("sinc", lambda a: np.sinc(a).astype(a.dtype, copy=False), lambda g,
 
 
 def _sinc_rule(g: Any, x: Any) -> Any:
-    flat = x == 0
-    return drop(g * (math.pi * (cos(x) * x - sin(x)) / (x * x + flat)), flat)
+    square = x * x
+    flat = square == 0  # also where it underflows
+    return drop(g * (math.pi * (cos(x) * x - sin(x)) / (square + flat)), flat)
 
 
 deg2rad = unary("deg2rad", lambda a: a * (math.pi / 180), lambda g: g * (math.pi / 180), domain=(-180.0, 180.0),
@@ -125,7 +126,7 @@ def _logit(a: np.ndarray, eps: float | None) -> np.ndarray:
 
 
 def _logit_rule(g: Any, a: Any, eps: float | None) -> Any:
-    slope = g / (a * (1 - a))
+    slope = g / (a * (1 - a) + 0.0)  # -0.0 + 0.0 is 0.0: the slope at -0.0 is that at 0.0
     if eps is not None:
         return keep(slope, (a >= eps) & (a <= 1 - eps))
     return where_row((a >= 0) & (a <= 1), slope, zeros_like_row(slope) * math.nan)
@@ -221,7 +222,14 @@ erfc = unary("erfc", lambda a: special("erfc")(a), lambda g, a: -g * (2 / ROOT_P
              doc="1 minus the error function, exact where that is small.")  # fmt: skip
 erfinv = unary("erfinv", lambda a: special("erfinv")(a), lambda g, y: g * (ROOT_PI / 2 * exp(y * y)),
                domain=(-0.9, 0.9), doc="Inverse error function.")  # fmt: skip
-lgamma = unary("lgamma", lambda a: special("gammaln")(a), lambda g, a: g * digamma(a), domain=(0.3, 4.0),
+
+def _lgamma(a: np.ndarray) -> Any:
+    """SciPy's is -inf at -inf, and overflows next to 0, where the function is -log |a|."""
+    y = np.where(np.abs(a) < np.finfo(a.dtype).tiny, -np.log(np.abs(a)), special("gammaln")(a))
+    return np.where(a == -math.inf, a.dtype.type(math.inf), y)
+
+
+lgamma = unary("lgamma", _lgamma, lambda g, a: g * digamma(a), domain=(0.3, 4.0),
                doc="Logarithm of the absolute value of the gamma function.")  # fmt: skip
 
 

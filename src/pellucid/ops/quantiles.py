@@ -15,6 +15,7 @@ from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.along import bare, lengthwise, line_samples, picker, take_along, take_along_row
 from pellucid.ops.arguments import axis_of, refusal, refuse
+from pellucid.ops.arithmetic import lerp
 from pellucid.ops.axes import permute_row
 from pellucid.ops.extremes import one_of_all, refuse_empty
 from pellucid.ops.operation import Draw, Sample, call, operation
@@ -200,7 +201,7 @@ def _quantile(input: Any, q: Any, dim: int | None, keepdim: bool, options: tuple
     lines = reshape_row(input, (input.array.size,)) if dim is None or not rank else input
     below, above, weight = neighbours_row(bare(lines), axis, asked, interpolation, skip_nan)
     low, high = take_along_row(lines, below, axis), take_along_row(lines, above, axis)
-    found = low + weight * (high - low)
+    found = lerp(low, high, weight)
     front = permute_row(found, (axis, *(i for i in range(lines.ndim) if i != axis)))
     reduced = [1 if dim is None or i == axis else n for i, n in enumerate(shape)]
     rest = reduced if keepdim else [] if dim is None else [n for i, n in enumerate(shape) if i != axis]

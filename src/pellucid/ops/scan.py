@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid import return_types
+from pellucid import dtypes, return_types
 from pellucid.core.primitive import constant, general, multilinear
 from pellucid.core.primitive import elementwise as elementwise_row
 from pellucid.core.record import bind
@@ -214,9 +214,19 @@ grounded_row = bind(
 )
 
 
+def _capped(a: np.ndarray) -> np.ndarray:
+    """inf becomes the largest number: once there, a running sum stays as it is, and inf - inf would be NaN."""
+    return np.minimum(a, a.dtype.type(dtypes.finfo(dtypes.from_numpy_dtype(a.dtype)).max))
+
+
+capped_row = bind(elementwise_row("capped", _capped, lambda g, a: g * (a != math.inf)))
+
+
 def _share_kept(y: Any, axis: int) -> Any:
-    """exp(y[j] - y[j + 1]), at most 1: which part of the next running sum was there before."""
-    return exp(y - grounded_row(ahead(y, 1, axis)))
+    """exp(y[j] - y[j + 1]), at most 1: which part of the next running sum was there before; 0 at the end."""
+    y = capped_row(y)
+    here, further = slice_row(y, part(axis, None, -1)), slice_row(y, part(axis, 1, None))
+    return unslice_row(exp(here - grounded_row(further)), tuple(y.shape), part(axis, None, -1))
 
 
 def _logcumsumexp_back(g: Any, a: Any, y: Any, axis: int) -> Any:

@@ -341,6 +341,9 @@ def nan_to_num(input: Any, nan: float | None = 0.0, posinf: float | None = None,
     >>> torch.nan_to_num(torch.tensor([1.0, float("nan"), float("inf")]), posinf=9)
     tensor([1., 0., 9.])
     """
+    if input.dtype.is_floating_point:  # the row computes halves in float32, whose limits are others
+        limits = dtypes.finfo(input.dtype)
+        posinf, neginf = (limits.max if posinf is None else posinf), (limits.min if neginf is None else neginf)
     return _nan_to_num_row(input, 0.0 if nan is None else nan, posinf, neginf)
 
 

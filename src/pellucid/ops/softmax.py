@@ -21,7 +21,7 @@ subtract, exp_into, divide = np.subtract, np.exp, np.true_divide
 def _softmax(a: np.ndarray, axis: int) -> np.ndarray:
     """With the largest element taken out, so that nothing overflows; one array is made and worked on in place."""
     if not a.size or not a.ndim:
-        return a / a  # nothing, or 1 (NaN for NaN and infinities)
+        return np.exp(a - a)  # nothing, or 1 (NaN for NaN and infinities)
     y: np.ndarray = subtract(a, maximum_reduce(a, axis, None, None, True))
     exp_into(y, y)
     return divide(y, add_reduce(y, axis, None, None, True), y)
