@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heappushpop
 from operator import attrgetter
 from threading import RLock
 from typing import Any
@@ -52,8 +52,15 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
     # Creation order is a topological order: newest first. Leaves without hooks have nothing to run, they wait.
     frontier = [(-node.born, node) for node in seeds if node.primitive is not ACCUMULATE or node.extra is not None]
     heapify(frontier)
-    while frontier:
-        node = heappop(frontier)[1]
+    newest: Node | None = None  # the next node, kept out of the heap: a chain of operations never touches the heap
+    while frontier or newest is not None:
+        if newest is None:
+            node = heappop(frontier)[1]
+        elif frontier and -frontier[0][0] > newest.born:
+            node = heappushpop(frontier, (-newest.born, newest))[1]
+        else:
+            node = newest
+        newest = None
         g = grads.pop(node)
         p, saved, stretched = node.primitive, node.saved, node.stretched
         inputs: Sequence[Node | None] = node.inputs
@@ -83,7 +90,9 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
             if before is None:
                 grads[parent] = d
                 if parent.primitive is not ACCUMULATE or parent.extra is not None:
-                    heappush(frontier, (-parent.born, parent))
+                    if newest is not None:
+                        heappush(frontier, (-newest.born, newest))
+                    newest = parent
             elif parent in ours and type(d) is ndarray:  # the sum made below is nobody else's array: add in place
                 add(before, d, before)
             else:

@@ -80,6 +80,8 @@ def unique_consecutive(
 
 
 def _search(sequence: np.ndarray, values: np.ndarray, side: Any, dtype: np.dtype) -> np.ndarray:
+    if sequence.dtype.kind == "V":  # bfloat16, whose comparison does not put NaN last
+        sequence, values = sequence.astype(np.float32), values.astype(np.float32)
     if sequence.ndim == 1:
         return sequence.searchsorted(values, side).astype(dtype)
     out = np.empty(values.shape, dtype)
