@@ -9,6 +9,7 @@ because noise on a shared machine only ever adds time.
 """
 
 import argparse
+import compileall
 import functools
 import importlib
 import importlib.util
@@ -106,6 +107,7 @@ def _row(name, libraries, build, rounds, goal=None, floor=None) -> Row:
 def import_rows(libraries: dict) -> list[Row]:
     """Seconds that an import adds to a bare interpreter."""
     _progress("import")
+    compileall.compile_dir(Path(pellucid.__file__).parent, quiet=1)  # an editable install may have no bytecode yet
     modules = [*libraries, "numpy"]
     best = dict.fromkeys(["", *modules], float("inf"))
     for _ in range(5):
@@ -113,6 +115,18 @@ def import_rows(libraries: dict) -> list[Row]:
             best[module] = min(best[module], _interpreter_seconds(f"import {module}" if module else "pass"))
     added = {module: (best[module] - best[""]) * 1e3 for module in modules}
     return [Row("import", unit="ms", **added)]
+
+
+def allocator_rows(rounds: int) -> list[Row]:
+    """What keeping freed memory gains: the chain at 256x256 with glibc's own settings instead of ours."""
+    _progress("allocator")
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import run, workloads, pellucid; "
+        f"step = workloads.chain(pellucid, (256, 256)); print(run.interleaved({{'x': step}}, {rounds})['x'])"
+    )
+    environment = {**os.environ, "PELLUCID_MALLOC": "0"}
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)
+    return [Row("chain of 21 (256, 256), PELLUCID_MALLOC=0", float(run.stdout))]
 
 
 def _interpreter_seconds(code: str) -> float:
@@ -277,7 +291,8 @@ def main() -> None:
         _clear_progress()
         print_memory(results["memory"])
     if not (arguments.scaling or arguments.memory):
-        results["speed"] = _report(speed_rows(libraries, arguments.rounds) + import_rows(libraries))
+        rows = speed_rows(libraries, arguments.rounds) + allocator_rows(arguments.rounds) + import_rows(libraries)
+        results["speed"] = _report(rows)
     write_results(results)
 
 

@@ -43,3 +43,15 @@ def test_a_missing_name_is_an_attribute_error():
 def test_version_on_the_command_line():
     run = subprocess.run([sys.executable, "-m", "pellucid", "--version"], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == f"pellucid {pellucid.__version__}"
+
+
+def test_assert_close_says_where():
+    one, other = pellucid.tensor([1.0, 2.0]), pellucid.tensor([1.0, 2.1])
+    pellucid.testing.assert_close(one, one + 1e-7)
+    pellucid.testing.assert_close([one, 3], (one.clone(), 3))
+    with pytest.raises(AssertionError, match=r"Mismatched elements: 1 / 2[\s\S]*index \(1,\)"):
+        pellucid.testing.assert_close(one, other)
+    with pytest.raises(AssertionError, match="shape"):
+        pellucid.testing.assert_close(one, one[:1])
+    with pytest.raises(AssertionError, match="dtype"):
+        pellucid.testing.assert_close(one, one.double())

@@ -87,18 +87,23 @@ def one_size(name: str, size: Any) -> Shape:
 def check_room(name: str, shape: Shape, dtype: np.dtype) -> None:
     """Refuse sizes that no memory holds, before asking for it."""
     needed = prod(shape) * dtype.itemsize
-    if needed < 2**20 and (not shape or min(shape) >= 0) and len(shape) <= 64:
+    if 0 < needed < 2**20 and (not shape or min(shape) >= 0) and len(shape) <= 64:
         return
     if len(shape) > 64:
         raise refusal(RuntimeError, f"{name}: a tensor has at most 64 dimensions, not {len(shape)}")
     if min(shape) < 0:
         raise refusal(RuntimeError, f"{name}: Dimension size must be non-negative, got {list(shape)}")
-    if needed >= 2**63:
+    if countable(shape) * dtype.itemsize >= 2**63:
         raise refusal(RuntimeError, f"{name}: Storage size calculation overflowed with sizes={list(shape)}")
     if needed > _memory():
         what = f"{name}: can't allocate memory: you tried to allocate {needed} bytes"
         why = f"a tensor of shape {shape} and {dtypes.from_numpy_dtype(dtype)} needs more than this machine's memory"
         raise refusal(RuntimeError, what, why)
+
+
+def countable(shape: Shape) -> int:
+    """The product of the sizes without the zeros: NumPy computes with it even for a shape that holds nothing."""
+    return prod(n for n in shape if n)
 
 
 @lru_cache(maxsize=1)
@@ -224,7 +229,9 @@ def empty_strided(
     dtypes.check_device(device)
     kind = chosen(dtype)
     length = 0 if 0 in shape else 1 + sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
-    check_room("empty_strided", (*shape[:0], length), kind)
+    check_room("empty_strided", (length,), kind)
+    if countable(shape) * kind.itemsize >= 2**63:
+        raise refusal(RuntimeError, f"empty_strided: numel: integer multiplication overflow, sizes={list(shape)}")
     memory = np.empty(length, kind)
     strides = tuple(step * kind.itemsize for step in steps)
     return made(np.lib.stride_tricks.as_strided(memory, shape, strides), requires_grad)

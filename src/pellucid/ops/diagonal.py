@@ -16,6 +16,7 @@ from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import Row, Shape, axis_of, expect, refusal
 from pellucid.ops.convert import clone_row
+from pellucid.ops.create import check_room
 from pellucid.ops.expand import expand_row
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.reduce import sum_row
@@ -205,6 +206,7 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
     tensor([[0, 1, 1],
             [0, 0, 1]])
     """
+    _check_triangle("tril_indices", row, col)
     return _indices(np.tril_indices(row, offset, col), dtype, device)
 
 
@@ -217,7 +219,15 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
     tensor([[0, 0, 1],
             [0, 1, 1]])
     """
+    _check_triangle("triu_indices", row, col)
     return _indices(np.triu_indices(row, offset, col), dtype, device)
+
+
+def _check_triangle(name: str, row: int, col: int) -> None:
+    """NumPy finds the indices in a mask of the whole matrix, which must fit into memory."""
+    for what, size in (("row", row), ("col", col)):
+        expect(size >= 0, f"{what} must be non-negative, got {size}")
+    check_room(name, (row, col), np.dtype(np.bool_))
 
 
 def _indices(pair: Any, dtype: Any, device: Any) -> Tensor:

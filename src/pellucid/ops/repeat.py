@@ -15,6 +15,7 @@ from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import Shape, axis_of, refusal, sizes_of
 from pellucid.ops.axes import transpose
 from pellucid.ops.convert import clone_row
+from pellucid.ops.create import check_room
 from pellucid.ops.expand import expand_row
 from pellucid.ops.flat_index import index_select_row
 from pellucid.ops.join import stack
@@ -63,6 +64,8 @@ def repeat(input: Any, *repeats: Any) -> Any:
         )
     if any(n < 0 for n in counts):
         raise refusal(RuntimeError, f"Trying to create tensor with negative dimension {min(counts)}")
+    shape = (1,) * (len(counts) - input.ndim) + tuple(input.shape)
+    check_room("repeat", tuple(n * m for n, m in zip(counts, shape, strict=True)), input.array.dtype)
     return repeat_row(input, counts)
 
 

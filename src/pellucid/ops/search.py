@@ -11,6 +11,7 @@ from pellucid.core.record import bind
 from pellucid.core.tensor import Cut, Tensor, wrap
 from pellucid.ops.along import take_along_row
 from pellucid.ops.arguments import axis_of, is_floating, name_of, refusal, refuse
+from pellucid.ops.create import check_room
 from pellucid.ops.operation import call, operation
 
 
@@ -178,6 +179,9 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     array = concrete(input, "bincount()")
     if array.ndim != 1 or (array.size and array.min() < 0):
         raise refusal(RuntimeError, "bincount only supports 1-d non-negative integral inputs.")
+    if minlength < 0:
+        raise refusal(RuntimeError, f"minlength should be >= 0, but is {minlength}")
+    check_room("bincount", (max(minlength, int(array.max(initial=-1)) + 1),), np.dtype(np.int64))
     if weights is None or not array.size:  # PyTorch counts nothing in int64, weights or not
         return wrap(np.bincount(array, None, minlength))
     heavy = concrete(weights, "bincount()")
@@ -215,6 +219,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     refuse(input, "biuc", "\"histogram_cpu\" not implemented for '{}'", NotImplementedError)
     if bins <= 0:
         raise refusal(RuntimeError, "bins must be > 0", f"bins is {bins}")
+    check_room("histc", (bins,), np.dtype(np.float64))
     if max < min:
         raise refusal(RuntimeError, "max must be larger than min", f"min is {min}, max is {max}")
     return histc_row(input, bins, min, max)
