@@ -48,8 +48,9 @@ EXPOSED: dict[int, tuple["weakref.ref[np.ndarray]", int, int | None]] = {}  # ow
 
 def owner_of(array: np.ndarray) -> np.ndarray:
     """The ndarray that owns the memory a view looks at."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
+    base = array.base
+    while isinstance(base, np.ndarray):
+        array, base = base, base.base
     return array
 
 

@@ -245,8 +245,7 @@ def new_node(
     node.primitive, node.inputs, node.saved, node.shape = p, parents, saved, shape
     node.stretched = True
     node.born = aliasing.tick()
-    node.code = at.code if isinstance(at, Place) else at.f_code
-    node.lasti = at.lasti if isinstance(at, Place) else at.f_lasti
+    node.code, node.lasti = (at.code, at.lasti) if type(at) is Place else (at.f_code, at.f_lasti)  # type: ignore[union-attr]
     node.extra = None
     return node
 

@@ -11,22 +11,28 @@ from types import CodeType, FrameType
 
 PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
-# Source files known to be the user's: looking a name up is faster than comparing its beginning.
+# Source files seen so far, the user's and our own: looking a name up is faster than comparing its beginning.
 USERS: set[str] = set()
+OURS: set[str] = set()
 
 getframe = sys._getframe
 
 
 def outside(frame: FrameType) -> FrameType:
     """Step out of Pellucid's own frames to the user's frame that called in."""
-    name = frame.f_code.co_filename
-    while name not in USERS and frame.f_back is not None:
-        if not name.startswith(PACKAGE_FOLDER):
-            USERS.add(name)
-            break
-        frame = frame.f_back
+    while True:
         name = frame.f_code.co_filename
-    return frame
+        if name in USERS or not _is_ours(name) or frame.f_back is None:
+            return frame
+        frame = frame.f_back
+
+
+def _is_ours(name: str) -> bool:
+    if name in OURS:
+        return True
+    ours = name.startswith(PACKAGE_FOLDER)
+    (OURS if ours else USERS).add(name)
+    return ours
 
 
 class Place:

@@ -252,7 +252,7 @@ def _unary_with_params(p: Primitive) -> Operation:
             out = wrap(y, node)
             if EXPOSED:
                 note_exposed(node)
-        if view and y.base is not None and owner_of(y) is owner_of(x):
+        if view and (y.base is x or (y.base is not None and owner_of(y) is owner_of(x))):
             out.window = view_of(input, p, params)
         return out
 

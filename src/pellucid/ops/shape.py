@@ -85,7 +85,7 @@ def _requested(input: Any, shape: tuple[Any, ...]) -> Shape:
     sizes = shape[0] if len(shape) == 1 and type(shape[0]) is tuple else shape
     if not INTEGERS.issuperset(map(type, sizes)):
         sizes = sizes_of(shape)
-    return _resolved(sizes, math.prod(input.shape)) if -1 in sizes else sizes
+    return _resolved(sizes, math.prod(input.shape)) if sizes and min(sizes) < 0 else sizes
 
 
 def _shape_samples(draw: Draw) -> list[Sample]:

@@ -160,6 +160,8 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     refuse(input, "bc", "\"kthvalue_cpu\" not implemented for '{}'", NotImplementedError)
     axis = axis_of(dim, input.ndim)
     size = input.array.shape[axis] if input.ndim else 1
+    if not size:
+        raise refusal(IndexError, f"kthvalue(): Expected reduction dim {axis} to have non-zero size.")
     if not 1 <= k <= size:
         what = f"kthvalue(): selected number k out of range for dimension {axis}"
         raise refusal(RuntimeError, what, f"k is {k}, the dimension has {size} elements")
