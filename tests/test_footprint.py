@@ -30,7 +30,7 @@ def mlp(library: Any, batch: int, width: int, depth: int) -> Any:
     random = np.random.default_rng(0)
 
     def array(*shape: int) -> Any:
-        return library.tensor(random.normal(size=shape).astype(np.float32) / np.sqrt(width))
+        return library.tensor((random.normal(size=shape) / np.sqrt(width)).astype(np.float32))
 
     weights = [array(width, width).requires_grad_() for _ in range(depth)]
     biases = [array(width).requires_grad_() for _ in range(depth)]
@@ -83,9 +83,9 @@ def their_peak(torch: Any, step: Any, forget: Any) -> int:
 
 # (batch, width, depth) and PyTorch's peak in bytes
 STEPS = {
-    (256, 128, 8): 0,
-    (1024, 64, 12): 0,
-    (64, 256, 4): 0,
+    (256, 128, 8): 1_703_944,
+    (1024, 64, 12): 4_456_456,
+    (64, 256, 4): 1_183_752,
 }
 
 
@@ -219,9 +219,7 @@ def test_spawned_processes_compute_the_same_bits(tmp_path: Any) -> None:
 
 def test_tensors_travel_to_spawned_processes(tmp_path: Any) -> None:
     """Pickled with dtype, layout and requires_grad; what comes back is equal to the bit."""
-    (tmp_path / "footprint_travel.py").write_text(
-        "def double(x):\n    return (x.requires_grad, (x.detach() * 2))\n"
-    )
+    (tmp_path / "footprint_travel.py").write_text("def double(x):\n    return (x.requires_grad, (x.detach() * 2))\n")
     (tmp_path / "main.py").write_text(
         "import multiprocessing, footprint_travel, pellucid as torch\n"
         "if __name__ == '__main__':\n"
@@ -277,8 +275,7 @@ def run_segment(text: str, state: dict[str, Any], checkpointed: bool, reentrant:
     return {**state, **dict(zip(made, results, strict=True))}
 
 
-@pytest.mark.parametrize("reentrant", [False, True])
-@pytest.mark.parametrize("segments", [1, 3])
+@pytest.mark.parametrize(("segments", "reentrant"), [(1, False), (1, True), (4, False)])
 def test_checkpointed_graphs_give_the_same_bits(segments: int, reentrant: bool) -> None:
     different, with_gradient = [], 0
     for index in range(50):
@@ -289,3 +286,14 @@ def test_checkpointed_graphs_give_the_same_bits(segments: int, reentrant: bool) 
             different.append(program.script())
     assert not different, "\n\n".join(different[:2])
     assert with_gradient >= 48
+
+
+def test_reentrant_segments_differ_by_the_order_of_additions_only() -> None:
+    """Each segment is a backward of its own: a tensor used in several gets its gradients summed per segment first."""
+    for index in range(50):
+        program = graphs.write("graph", 11, index)
+        plain, again = gradients(program, 0, True), gradients(program, 4, True)
+        assert plain[0] == again[0]
+        for expected, found in zip(plain[1:], again[1:], strict=True):
+            expected, found = np.frombuffer(expected), np.frombuffer(found)
+            np.testing.assert_allclose(found, expected, 1e-12, 1e-13 * (1 + np.abs(expected).max(initial=0)))

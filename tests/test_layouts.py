@@ -18,8 +18,7 @@ import pellucid
 from pellucid.testing import claims
 
 DISTINCT = claims.distinct_operations()
-NUMBERS = "bool uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128".split()
-WIDE = [name for name in NUMBERS if np.dtype(name).itemsize > 1]
+WIDE = ["int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128"]
 
 # --- byte order
 
@@ -45,7 +44,7 @@ def test_memory_in_another_byte_order_is_not_shared(name: str, function: str) ->
         getattr(pellucid, function)(swapped(name))
 
 
-@pytest.mark.parametrize("operator", ["__add__", "__radd__", "__mul__", "__matmul__", "__truediv__", "__lt__"])
+@pytest.mark.parametrize("operator", ["__add__", "__radd__", "__mul__", "__truediv__", "__lt__"])
 def test_an_operand_in_another_byte_order_is_refused(operator: str) -> None:
     x = pellucid.ones(2, 3, dtype=pellucid.float64)
     with pytest.raises(TypeError, match="byte order"):
@@ -72,7 +71,7 @@ STRANGE = {
 @pytest.mark.parametrize("function", ["tensor", "from_numpy", "as_tensor", "asarray"])
 @pytest.mark.parametrize("what", STRANGE)
 def test_what_is_no_number_is_refused(what: str, function: str) -> None:
-    with pytest.raises(TypeError, match="can't convert np.ndarray of type"):
+    with pytest.raises(TypeError, match=r"can't convert np\.ndarray of type"):
         getattr(pellucid, function)(STRANGE[what])
 
 
@@ -82,8 +81,10 @@ def test_what_is_no_number_is_no_operand(what: str) -> None:
     for operator in ("__add__", "__radd__", "__mul__", "__sub__", "__iadd__"):
         with pytest.raises(TypeError):
             getattr(x, operator)(STRANGE[what])
-    with pytest.raises((TypeError, ValueError)):
-        x[0] = STRANGE[what]
+    with pytest.raises(TypeError):
+        x[:] = STRANGE[what]
+    with pytest.raises(TypeError):
+        x.copy_(STRANGE[what])
     assert x.tolist() == [1.0, 1.0, 1.0]
 
 
@@ -106,6 +107,8 @@ def test_there_is_unaligned_memory() -> None:
 def test_every_operation_reads_unaligned_memory(part: int) -> None:
     failures = []
     for operation in list(DISTINCT.values())[part::4]:
+        if operation.name == "as_strided":  # reads the memory itself, by offsets of whole elements
+            continue
         for sample in claims.samples_of(operation)[:4]:
             odd = claims.replaced(sample, partial(claims.laid_out, unaligned))
             even = claims.replaced(odd, lambda tensor: claims.fresh(tensor, np.array(tensor.array, order="C")))

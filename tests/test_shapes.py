@@ -145,8 +145,8 @@ def test_gradients_of_small_shapes(expression: str, shape: tuple[int, ...]) -> N
 # --- sizes that no memory holds, and sizes that are none
 
 
-HUGE = [
-    # as large as 2^32 x 2^32, or larger
+# Asked for by size alone: refused before the system is asked for anything, so never by a MemoryError.
+CREATED = [
     *(f"torch.{name}(B, B)" for name in ("zeros", "ones", "empty", "rand", "randn", "eye")),
     *(f"torch.{name}(0, B, B)" for name in ("zeros", "ones", "empty", "rand", "randn")),
     *(f"torch.{name}(B, 0, B)" for name in ("zeros", "ones", "empty")),
@@ -162,7 +162,10 @@ HUGE = [
     "torch.empty_strided((B, B), (0, 0))", "torch.empty_strided((B, B), (1, 1))", "torch.empty_strided((2,), (2**62,))",
     "torch.tril_indices(B, B)", "torch.triu_indices(B, B)", "torch.tril_indices(2**20, 2**20)",
     "x.new_zeros((B, B))", "x.new_ones((B, B))", "x.new_empty((B, B))", "x.new_full((B, B), 2.0)",
-    # out of a small tensor
+]  # fmt: skip
+
+# Out of a small tensor; what it takes shows only when the result is made.
+DERIVED = [
     "x.expand(B, B, 3)", "one.expand(2**62, 4)", "one.expand(B, B)", "one.expand(2**40).clone()",
     "one.expand(2**20, 2**20) + 1", "one.expand(2**20, 2**20).contiguous()", "one.expand(2**20, 2**20).exp()",
     "one.expand(2**20, 2**20).reshape(-1).clone()", "one.expand(2**40).double()",
@@ -201,7 +204,7 @@ NEGATIVE = [
     "torch.zeros(2.5)", "torch.zeros('3')", "torch.zeros(None)", "torch.zeros(1e30)",
 ]  # fmt: skip
 
-REFUSALS = (RuntimeError, MemoryError, IndexError, TypeError, ValueError)
+REFUSALS = (RuntimeError, IndexError, TypeError, ValueError)
 
 
 @pytest.fixture(scope="module")
@@ -221,10 +224,10 @@ NAMES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("expression", [*HUGE, *NEGATIVE])
+@pytest.mark.parametrize("expression", [*CREATED, *DERIVED, *NEGATIVE])
 def test_the_impossible_is_refused_at_once(expression: str, little_room: None) -> None:
     began = time.perf_counter()
-    with pytest.raises(REFUSALS) as refused:
+    with pytest.raises((*REFUSALS, MemoryError) if expression in DERIVED else REFUSALS) as refused:
         eval(expression, NAMES)
     took = time.perf_counter() - began
     assert took < LIMIT
@@ -297,7 +300,7 @@ def test_sixty_five_dimensions_are_refused(expression: str) -> None:
         eval(expression, {"torch": pellucid, "x": x})
 
 
-def test_twenty_five_dimensions_of_two() -> None:
+def test_eighteen_dimensions_of_two() -> None:
     x = pellucid.ones((2,) * 18, requires_grad=True)
     x.sum(tuple(range(0, 18, 2))).prod().backward()
     assert tuple(x.grad.shape) == (2,) * 18
@@ -319,4 +322,4 @@ def test_more_than_two_to_the_31_elements() -> None:
 
 
 def test_there_are_enough_cases() -> None:
-    assert len(SMALL) * len(SHAPES) + len(HUGE) + len(NEGATIVE) >= 300
+    assert len(SMALL) * len(SHAPES) + len(CREATED) + len(DERIVED) + len(NEGATIVE) >= 300

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from pellucid import dtypes
 from pellucid.core import aliasing, modes
 from pellucid.core.inplace import check_writable, overwrite
 from pellucid.core.kinds import plain
@@ -68,6 +69,8 @@ def _number_for(self: Tensor, value: Any) -> ndarray:
     target = np.dtype(self.array.dtype)
     if isinstance(value, complex) and target.kind != "c":
         raise refusal(RuntimeError, f"value cannot be converted to type {self.dtype} without overflow")  # type: ignore[attr-defined]
+    if isinstance(value, (np.generic, ndarray)):
+        dtypes.from_numpy_dtype(value.dtype.newbyteorder("="))  # refuses objects, dates, structures
     return np.asarray(value).astype(plain(target))
 
 
