@@ -17,7 +17,7 @@ import pytest
 import pellucid
 
 B = 2**32
-LIMIT = 0.1  # seconds
+LIMIT = 0.1  # seconds of this process, so that a busy machine does not matter
 
 # --- empty shapes and 0-d: the shape of the result of an expression of x = torch.ones(shape), or the error
 
@@ -226,10 +226,10 @@ NAMES = {
 
 @pytest.mark.parametrize("expression", [*CREATED, *DERIVED, *NEGATIVE])
 def test_the_impossible_is_refused_at_once(expression: str, little_room: None) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises((*REFUSALS, MemoryError) if expression in DERIVED else REFUSALS) as refused:
         eval(expression, NAMES)
-    took = time.perf_counter() - began
+    took = time.process_time() - began
     assert took < LIMIT
     message = str(refused.value)
     assert len(message) > 15, f"says little: {message!r}"
@@ -258,9 +258,9 @@ def test_the_impossible_is_refused_at_once(expression: str, little_room: None) -
     ],
 )
 def test_the_unusual_is_done_at_once(expression: str, shape: tuple[int, ...], little_room: None) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     assert tuple(eval(expression, NAMES).shape) == shape
-    assert time.perf_counter() - began < LIMIT
+    assert time.process_time() - began < LIMIT
 
 
 # --- many dimensions: PyTorch and NumPy allow 64

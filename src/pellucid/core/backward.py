@@ -66,7 +66,7 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
         inputs: Sequence[Node | None] = node.inputs
         if straight and node.extra is None and p.pullback is None:
             edges: Any = p.edges
-            scalar = p.elementwise and type(g) is not ndarray
+            scalar = p.elementwise and type(g) is not ndarray and isinstance(g, np.generic)
             if node.born < aliasing.latest or type(saved) is Freed:
                 saved = saved_values(node)
         else:
