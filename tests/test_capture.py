@@ -1019,9 +1019,10 @@ def test_no_traced_array_remains():
 
     capture(f, *batch(0))
     for thing in gc.get_objects():
-        if isinstance(thing, Tensor):
+        kind = type(thing)  # not isinstance: it asks for __class__, and some of torch's objects warn when asked
+        if issubclass(kind, Tensor):
             assert not isinstance(thing.array, Traced)
-        elif isinstance(thing, Node):
+        elif issubclass(kind, Node):
             assert not any(isinstance(leaf, Traced) for _, leaf in leaves(thing.saved))
     before = bits(gradients(network.weights))
     for p in network.weights:
