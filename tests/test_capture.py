@@ -114,16 +114,7 @@ def pairs(operation):
             yield first, second
 
 
-# Python decides by the kind of array what to do, so that a captured run goes another way than an eager one.
-GO_ANOTHER_WAY = {"index_fill": "names each place once only in eager, so that gradients of the value differ"}
-
-
-def marked(name):
-    reason = GO_ANOTHER_WAY.get(name)
-    return pytest.param(name, marks=pytest.mark.xfail(reason=reason, strict=False)) if reason else name
-
-
-@pytest.mark.parametrize("name", [marked(name) for name in OPERATIONS])
+@pytest.mark.parametrize("name", OPERATIONS)
 def test_operation_replays(name):
     operation = OPERATIONS[name]
     chosen = list(pairs(operation))

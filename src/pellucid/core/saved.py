@@ -126,7 +126,7 @@ def overwritten(node: Node, name: str, array: Any, by: str, place: Place | None)
         f"saved at {node.place}" + (f"\n         overwritten at {place}" if place is not None else ""),
         "one of the variables needed for gradient computation has been modified by an inplace operation "
         f"(shape {tuple(array.shape)}{version})",
-        f"use the out-of-place form there, or change a copy: {what.split()[-1]}.clone()",
+        "use the out-of-place form there (y = y + 1 instead of y += 1), or write to a clone() of it",
     )
 
 

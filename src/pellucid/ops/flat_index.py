@@ -184,9 +184,7 @@ def placing(name: str) -> Row:
     )
 
 
-index_put_row, index_copy_row, index_fill_row, index_add_row = (
-    placing(name) for name in ("index_put", "index_copy", "index_fill", "index_add")
-)
+index_put_row, index_copy_row, index_add_row = (placing(name) for name in ("index_put", "index_copy", "index_add"))
 
 
 def fitting(value: Any, picked: Shape) -> Any:

@@ -9,24 +9,36 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from pellucid.core.primitive import constant
+from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.along import take_along_row
 from pellucid.ops.arguments import axis_of, refusal
 from pellucid.ops.expand import expand_row
 from pellucid.ops.fill import fill_value
 from pellucid.ops.flat_index import (
-    fitting,
     index_add_row,
     index_copy_row,
-    index_fill_row,
     index_put_row,
     index_select_row,
-    picked_shape,
     same_dtype,
     take_row,
 )
+from pellucid.ops.masked import filling
 from pellucid.ops.operation import Draw, Sample, call, operation
-from pellucid.ops.shape import reshape, unsqueeze_row
+from pellucid.ops.shape import reshape, reshape_row, unsqueeze_row
+
+index_fill_row = filling("index_fill", "IndexFillBackward0")
+
+
+def _named(index: ndarray, size: int) -> ndarray:
+    mask = np.zeros(size, np.bool_)
+    mask[index] = True
+    return mask
+
+
+# Which places an index names: one that is named twice is filled once, and so is its gradient.
+named_row = bind(constant("named_places", _named, 1))
 
 UNSIGNED = {4: np.uint32, 8: np.uint64}
 
@@ -175,11 +187,10 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     tensor([0., 5., 0.])
     """
     tensor, axis, places = _line(input, dim, index, "index_fill")
-    if type(places.array) is ndarray:
-        places = wrap(np.unique(places.array))  # a place that is named twice is filled once, and so is its gradient
     number = fill_value(tensor, value, "index_fill_")
-    values = fitting(number, picked_shape(tuple(tensor.shape), tuple(places.shape), (axis,)))
-    filled = index_fill_row(tensor, places, values, (axis,), False)
+    size = tensor.shape[axis]
+    along = tuple(size if i == axis else 1 for i in range(tensor.ndim))
+    filled = index_fill_row(tensor, reshape_row(named_row(places, size), along), number)
     return filled if input.ndim else reshape(filled, ())
 
 
