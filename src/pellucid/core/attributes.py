@@ -10,7 +10,7 @@ import numpy as np
 
 from pellucid import dtypes, printing
 from pellucid.core import aliasing, backward, modes
-from pellucid.core.kinds import Kind
+from pellucid.core.kinds import Kind, plain
 from pellucid.core.modes import Mode
 from pellucid.core.provenance import Place, here
 from pellucid.core.tensor import Cut, Handle, Leaf, Node, Tensor, extra_of, step_over_pick, wrap
@@ -538,14 +538,9 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
 
 def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
     tensor = object.__new__(cls)
-    _restore(tensor, array.view(aliasing_free(array.dtype)), requires_grad, None)
+    _restore(tensor, array.view(plain(array.dtype)), requires_grad, None)
     tensor.__dict__.update(attributes)
     return tensor
-
-
-def aliasing_free(dtype: np.dtype) -> np.dtype:
-    """NumPy's own dtype object: unpickled arrays carry a copy, which the hot path would not recognise."""
-    return dtypes.from_numpy_dtype(dtype).numpy
 
 
 def _restore(tensor: Tensor, array: np.ndarray, requires_grad: bool, grad: Tensor | None) -> None:

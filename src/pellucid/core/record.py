@@ -340,8 +340,3 @@ def number(value: float, dtype: np.dtype) -> Any:
             cache.clear()
         cache[value] = array
     return array
-
-
-def unwrap(values: Sequence[Any]) -> list[Any]:
-    """The arrays of tensors; anything else as it is."""
-    return [value.array if isinstance(value, Tensor) else value for value in values]
