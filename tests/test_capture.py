@@ -18,7 +18,6 @@ from pellucid.compiler.ir import leaves, mapped
 from pellucid.compiler.trace import Traced
 from pellucid.core.tensor import Node, Tensor, wrap
 from pellucid.errors import CaptureError, InplaceError
-from pellucid.ops.operation import OPERATIONS, Draw
 from pellucid.utils.checkpoint import checkpoint
 
 
@@ -77,70 +76,7 @@ def assert_replays(function, *inputs):
     return program
 
 
-# --- every published operation
-
-# Their result, or its shape, is worked out from values in Python: capture says so.
-LOOK_AT_VALUES = {
-    "allclose", "argwhere", "bincount", "equal", "histc", "index_put", "masked_scatter", "masked_select",
-    "nanquantile", "nonzero", "quantile", "repeat_interleave", "unique", "unique_consecutive",
-}  # fmt: skip
-
-
-def works(operation, sample):
-    try:
-        run(operation, *copies((sample.args, sample.kwargs)))
-    except Exception:
-        return False  # the operation's own tests look after it
-    return True
-
-
-def run(operation, args, kwargs):
-    result = operation.function(*args, **kwargs)
-    for out in tensors(result):
-        if out.requires_grad:
-            real = out.real if out.is_complex() else out
-            (real * real.detach()).sum().backward(retain_graph=True)
-    return result
-
-
-def samples(operation, seed):
-    return list(operation.samples(Draw(seed, operation.domain)))
-
-
-def pairs(operation):
-    """Samples that run in eager, each with another of the same form."""
-    for first, second in zip(samples(operation, 0), samples(operation, 1)):
-        if works(operation, first) and works(operation, second):
-            yield first, second
-
-
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_operation_replays(name):
-    operation = OPERATIONS[name]
-    chosen = list(pairs(operation))
-    first = [(sample.args, sample.kwargs) for sample, _ in chosen]
-    second = [(sample.args, sample.kwargs) for _, sample in chosen]
-
-    def everything(calls):
-        return [run(operation, args, kwargs) for args, kwargs in calls]
-
-    if name in LOOK_AT_VALUES:
-        program = capture(everything, copies(first), on_value_use="allow")
-        eager, replayed = copies(first), copies(first)
-        assert bits(program(replayed)) == bits(everything(eager))
-    elif same_form(first, second):
-        assert_replays(everything, (first,), (second,))
-    else:
-        assert_replays(everything, (first,))
-
-
-def same_form(first, second):
-    """Whether two lists of calls differ in the values of tensors only."""
-
-    def form(leaf):
-        return (leaf.array.shape, leaf.array.dtype) if isinstance(leaf, Tensor) else leaf
-
-    return repr(mapped(form, first)) == repr(mapped(form, second))
+# --- dtypes, scalars, forms of arguments
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])

@@ -7,19 +7,14 @@ where it is installed, it must still give them.
 """
 
 from math import inf, nan
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import pellucid
-from pellucid.ops.operation import OPERATIONS
 
-# What will be torch.nn.functional: its operations exist already.
-FUNCTIONAL = SimpleNamespace(
-    **{name: each.function for name, each in OPERATIONS.items() if each.module == "torch.nn.functional"}
-)
+FUNCTIONAL = pellucid.nn.functional
 
 CASES: list[tuple[str, tuple[Any, ...], Any, tuple[Any, ...]]] = [
     # kinks: the derivative where there is none

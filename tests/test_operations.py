@@ -19,43 +19,6 @@ from pellucid.testing import claims
 
 DISTINCT = claims.distinct_operations()
 
-VIEW = "a view is a way to look at memory: its layout decides whether there is one, as in PyTorch"
-TRIGAMMA = "PyTorch's trigamma is right to 1e-9 only; finite differences and SciPy agree with ours"
-
-# What an operation does not claim, and why.
-EXCEPTIONS: dict[tuple[str, str], str] = {
-    ("view", "layout_does_not_matter"): VIEW,
-    ("view_as", "layout_does_not_matter"): VIEW,
-    ("view_as_complex", "layout_does_not_matter"): VIEW,
-    ("as_strided", "layout_does_not_matter"): "it reads memory by strides, whatever lies there",
-    ("view_as_real", "gradient_equals_torch"): "PyTorch's backward refuses the empty sample",
-    ("view_as_real", "second_order_equals_torch"): "PyTorch's backward refuses the empty sample",
-    ("digamma", "gradient_equals_torch"): TRIGAMMA,
-    ("polygamma", "forward_equals_torch"): TRIGAMMA,
-    ("polygamma", "gradient_equals_torch"): TRIGAMMA,
-}
-
-# Operations whose shape, or whose check of an argument, depends on values: a capture refuses some of their samples.
-READS_VALUES = {
-    "argwhere", "bincount", "index_put", "masked_scatter", "masked_select", "nanquantile", "nonzero", "quantile",
-    "repeat_interleave", "unique", "unique_consecutive",
-}  # fmt: skip
-
-# Nodes that carry another name than PyTorch's, and why.
-COMPOSED = "composed of other operations, or fused, in another way than PyTorch's"
-NODE_NAMES: dict[str, str] = {
-    "bilinear": COMPOSED,
-    "chain_matmul": COMPOSED,
-    "einsum": COMPOSED,
-    "inner": COMPOSED,
-    "kron": COMPOSED,
-    "multi_dot": COMPOSED,
-    "nanquantile": COMPOSED,
-    "put": COMPOSED,
-    "quantile": COMPOSED,
-    "trapezoid": "PyTorch calls a product with a number MulBackward1 there",
-}
-
 # Primitives that no operation's samples reach, and which test reaches them instead.
 REACHED_ELSEWHERE: dict[str, str] = {
     "as_dual": "forward mode over a gradient with respect to a dual: the tests of the transforms",
@@ -89,11 +52,11 @@ def quiet_oracle():
 @pytest.mark.parametrize("name", claims.CLAIMS)
 @pytest.mark.parametrize("operation", DISTINCT)
 def test_claim(operation: str, name: str) -> None:
-    if (operation, name) in EXCEPTIONS:
-        pytest.skip(EXCEPTIONS[operation, name])
+    if name in DISTINCT[operation].unclaimed:
+        pytest.skip(DISTINCT[operation].unclaimed[name])
     if not claims.can_check(name):
         pytest.skip(f"needs {claims.NEEDS[name]}")
-    if name == "capture_replays" and operation in READS_VALUES:
+    if name == "capture_replays" and "reads_values" in DISTINCT[operation].unclaimed:
         with pytest.raises(AssertionError) as refused:
             claims.check_claim(DISTINCT[operation], name)
         assert set(re.findall(r"\n    (\w+): ", str(refused.value))) == {"CaptureError"}
@@ -111,7 +74,7 @@ def test_nodes_are_named_as_in_pytorch() -> None:
     others = {}
     for name, operation in DISTINCT.items():
         names = claims.node_name(operation)
-        if names is not None and names[0] != names[1] and name not in NODE_NAMES:
+        if names is not None and names[0] != names[1] and "node_name" not in operation.unclaimed:
             others[name] = names
     assert not others, "\n".join(f"{name}: {ours}, PyTorch's {theirs}" for name, (ours, theirs) in others.items())
 

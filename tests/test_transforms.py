@@ -11,8 +11,7 @@ import pellucid.func
 from pellucid import func
 from pellucid.autograd import forward_ad, functional
 from pellucid.core.backward import gradients
-from pellucid.core.tensor import Tensor, wrap
-from pellucid.ops.operation import OPERATIONS, Draw
+from pellucid.core.tensor import Tensor
 from pellucid.transforms.batch import batched_seed, unbatch
 from pellucid.transforms.tree import flatten, map_tree, spread
 
@@ -714,90 +713,6 @@ def test_forward_ad_levels():
     forward_ad.exit_dual_level(level=level)
     with forward_ad.dual_level(), pytest.raises(ValueError, match="floating point"):
         forward_ad.make_dual(pellucid.tensor([1]), t(X))
-
-
-# --- every operation: forward mode is the transpose of reverse mode, and vmap is a loop
-
-
-# A sample writes to one place twice: which value stays is undefined, and so is its derivative.
-UNDEFINED = {"index_put"}
-
-
-def floating(value):
-    return isinstance(value, Tensor) and np.dtype(value.array.dtype).kind in "fc"
-
-
-def of_tensors(operation, sample):
-    """A sample as a function of its floating tensors alone, and these tensors."""
-    leaves, structure = flatten((sample.args, sample.kwargs))
-    places = [i for i, leaf in enumerate(leaves) if floating(leaf)]
-
-    def function(*tensors):
-        filled = list(leaves)
-        for i, tensor in zip(places, tensors, strict=True):
-            filled[i] = tensor
-        args, kwargs = structure.unflatten(filled)
-        return tuple(out for out in flatten(operation.function(*args, **kwargs))[0] if floating(out))
-
-    return function, tuple(wrap(leaves[i].array) for i in places)
-
-
-def usable(operation):
-    """The samples that are functions of floating tensors with floating results, the same ones at every call."""
-    for sample in operation.samples(Draw(0, operation.domain)):
-        function, tensors = of_tensors(operation, sample)
-        if tensors:
-            first, second = function(*tensors), function(*tensors)
-            if first and all(
-                np.array_equal(a.array, b.array, equal_nan=True) for a, b in zip(first, second, strict=True)
-            ):
-                yield function, tensors, first
-
-
-def drawn_like(tensors, random):
-    def one(x):
-        values = random.standard_normal(x.array.shape)
-        if x.array.dtype.kind == "c":
-            values = values + 1j * random.standard_normal(x.array.shape)
-        return wrap(np.asarray(values, x.array.dtype))
-
-    return tuple(one(x) for x in tensors)
-
-
-def dot(first, second):
-    return sum(float(np.real(np.vdot(a.numpy(), b.numpy()))) for a, b in zip(first, second, strict=True))
-
-
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # a mean of nothing is NaN
-@pytest.mark.parametrize("name", sorted(OPERATIONS.keys() - UNDEFINED))
-def test_forward_mode_is_the_transpose_of_reverse_mode(name):
-    random = np.random.default_rng(1)
-    for function, tensors, outputs in usable(OPERATIONS[name]):
-        if any(np.isnan(out.array).any() for out in outputs):
-            continue
-        v, g = drawn_like(tensors, random), drawn_like(outputs, random)
-        pushed = func.jvp(function, tensors, v)[1]
-        pulled = func.vjp(function, *tensors)[1](g)
-        single = any(np.finfo(x.array.dtype).bits < 64 for x in (*tensors, *outputs))
-        assert dot(g, pushed) == pytest.approx(dot(pulled, v), rel=1e-4 if single else 1e-8, abs=1e-9)
-
-
-# These ask a tensor for its values, which a batch has many of.
-NOT_BATCHED = {"as_strided", "bincount", "histc", "histogram", "nanquantile", "quantile", "item", "tolist"}
-
-
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # a mean of nothing is NaN
-@pytest.mark.parametrize("name", sorted(OPERATIONS.keys() - NOT_BATCHED))
-def test_vmap_is_a_loop(name):
-    for function, tensors, _ in usable(OPERATIONS[name]):
-        flipped = [np.flip(x.array) for x in tensors]
-        stacks = [wrap(np.stack([x.array, y])) for x, y in zip(tensors, flipped, strict=True)]
-        together = func.vmap(function)(*stacks)
-        apart = [function(*(wrap(np.asarray(s.array[i])) for s in stacks)) for i in (0, 1)]
-        for outputs in zip(together, *apart, strict=True):
-            stacked, *alone = (out.numpy() for out in outputs)
-            np.testing.assert_allclose(stacked, np.stack(alone), rtol=1e-6, atol=1e-9)
-            assert stacked.dtype == alone[0].dtype
 
 
 # --- against torch.func

@@ -51,20 +51,22 @@ from pellucid.ops.create import *  # noqa: F403
 from pellucid.ops.distributions import *  # noqa: F403
 from pellucid.ops.expand import broadcast_shapes
 from pellucid.ops.layout import numel
-from pellucid.ops.operation import OPERATIONS as _OPERATIONS
+from pellucid.ops.operation import namespace as _namespace
 from pellucid.ops.random import *  # noqa: F403
 from pellucid.ops.ranges import *  # noqa: F403
 from pellucid.printing import set_printoptions
 
 globals().update(_DTYPE_NAMES)
-globals().update({name: op.function for name, op in _OPERATIONS.items() if op.module == "torch"})
+globals().update(_namespace("torch"))
 
 # NumPy warns of divisions by zero and overflows; PyTorch is silent about them, and so are the operations of ours.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"pellucid\.")
 _keep_memory()
 
 # Loaded when first asked for: `import pellucid` alone brings the engine and the operations.
-_LATER = ("autograd", "compiler", "func", "memory", "testing", "transforms", "utils")
+_LATER = (
+    "autograd", "compiler", "fft", "func", "linalg", "memory", "nn", "special", "testing", "transforms", "utils",
+)  # fmt: skip
 _FROM = {"capture": "pellucid.compiler", "vmap": "pellucid.func"}
 
 
@@ -73,6 +75,11 @@ def __getattr__(name: str) -> _Any:
         return _import_module(f"pellucid.{name}")
     if name in _FROM:
         return getattr(_import_module(_FROM[name]), name)
+    if not name.startswith("_"):
+        ops.load_families()
+        globals().update(_namespace("torch"))
+        if name in globals():
+            return globals()[name]
     raise AttributeError(f"module 'pellucid' has no attribute {name!r}")
 
 

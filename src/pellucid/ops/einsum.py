@@ -20,7 +20,7 @@ from pellucid.core.tensor import Tensor
 from pellucid.ops.arguments import refusal
 from pellucid.ops.axes import permute_row
 from pellucid.ops.expand import expand_row
-from pellucid.ops.operation import call, operation
+from pellucid.ops.operation import COMPOSED, call, operation
 from pellucid.ops.shape import reshape_row
 
 Terms = tuple[str, ...]  # the letters of each operand
@@ -314,7 +314,7 @@ def _einsum_samples(draw: Any) -> list[Any]:
     ]  # fmt: skip
 
 
-@operation(samples=_einsum_samples, methods=())
+@operation(samples=_einsum_samples, methods=(), unclaimed=COMPOSED)
 def einsum(*args: Any) -> Any:
     """Sum of products over named indices: einsum("ij,jk->ik", a, b) is a matrix product.
 
@@ -354,7 +354,7 @@ def einsum(*args: Any) -> Any:
         call(draw(3, 2).mT, draw(2, 4), draw(5, 3, 4)), call(draw(2, 1, 3), draw(2, 1, 4), draw(2, 3, 4)),
     ],
     module="torch.nn.functional",
-    methods=(),
+    methods=(), unclaimed=COMPOSED,
 )  # fmt: skip
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """What a bilinear layer computes: `input1 @ weight[k] @ input2 + bias[k]` for each output k.

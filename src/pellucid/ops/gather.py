@@ -25,7 +25,7 @@ from pellucid.ops.flat_index import (
     take_row,
 )
 from pellucid.ops.masked import filling
-from pellucid.ops.operation import Draw, Sample, call, operation
+from pellucid.ops.operation import COMPOSED, Draw, Sample, call, operation
 from pellucid.ops.shape import reshape, reshape_row, unsqueeze_row
 
 index_fill_row = filling("index_fill", "IndexFillBackward0")
@@ -224,7 +224,7 @@ def take(input: Any, index: Any) -> Any:
         call(draw(2, 2), wrap(np.array([0, 3])), draw(2), False),
         call(draw(2, 1, 2), wrap(np.array([2, 2, 1])), draw(3), True),
     ],
-    inplace=True,
+    inplace=True, unclaimed=COMPOSED,
 )  # fmt: skip
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """The tensor with elements, by their number in the flattened tensor, replaced by (or increased by) a source.

@@ -23,7 +23,7 @@ from pellucid.ops.expand import expand_row
 from pellucid.ops.fill import copy_into, recording, value_for
 from pellucid.ops.flat_index import fitting, index_put_row, index_row, misfit, numpy_index, picked_shape, same_dtype
 from pellucid.ops.masked import index_mask_row, is_mask, masked_fill_, nonzero_row
-from pellucid.ops.operation import call, operation
+from pellucid.ops.operation import READS_VALUES, call, operation
 from pellucid.ops.shape import reshape_row
 from pellucid.ops.slicing import alias_row, newaxis_row, out_of_range, select_row, slice_row
 from pellucid.ops.split import unbind
@@ -322,7 +322,7 @@ setattr(Tensor, "__setitem__", setitem)  # noqa: B010 (mypy knows no attributes 
         call(draw(2, 3).mT, (wrap(np.array([2, 0])),), draw(1, 2)),
         call(draw(2, 3), (wrap(np.array([1, 1, 0])),), draw(3), True),
     ],
-    methods=("index_put",),
+    methods=("index_put",), unclaimed=READS_VALUES,
 )  # fmt: skip
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """The tensor with the elements that the index tensors name replaced by (or increased by) values.

@@ -17,7 +17,7 @@ from pellucid.core.tensor import Tensor
 from pellucid.ops.arguments import Row, Shape, refusal
 from pellucid.ops.expand import broadcast, expand_row
 from pellucid.ops.fill import fill_value
-from pellucid.ops.operation import broadcast_hint, call, operation
+from pellucid.ops.operation import READS_VALUES, broadcast_hint, call, operation
 from pellucid.ops.select import drop, keep
 from pellucid.ops.shape import aligned, reshape_row, unsqueeze_row
 from pellucid.ops.slicing import jointly_linear, unslice_row
@@ -155,7 +155,7 @@ def _together(input: Any, mask: Any) -> tuple[Any, Any]:
         call(draw(), draw.mask(3)), call(draw(0), draw.mask(0)), call(draw(), draw.mask()),
         call(draw(2, 1), draw.mask(1, 3)), call(draw(3, 2).mT, draw.mask(2, 3)), call(draw(4), draw.mask()),
         call(draw(2, 0), draw.mask(2, 1)),
-    ],
+    ], unclaimed=READS_VALUES,
 )  # fmt: skip
 def masked_select(input: Any, mask: Any) -> Any:
     """The elements where the mask is true, one after the other.
@@ -175,7 +175,7 @@ def masked_select(input: Any, mask: Any) -> Any:
         call(draw(2, 3), draw.mask(), draw(6)), call(draw(3, 2).mT, draw.mask(2, 3), draw(7)),
         call(draw(1), draw.mask(1), draw(1)), call(draw(2, 1, 3), draw.mask(1, 3), draw(2, 3)),
     ],
-    inplace=True,
+    inplace=True, unclaimed=READS_VALUES,
 )  # fmt: skip
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """The tensor with the elements where the mask is true replaced by those of a source, in order.
@@ -204,7 +204,7 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
         call(draw.integers(2, 3)), call(draw.mask(4)), call(draw.integers(3), as_tuple=True), call(draw.mask(0)),
         call(draw.mask()), call(draw.integers(2, 0)), call(draw.mask(2, 3), as_tuple=True),
         call(draw.integers(3, 2).mT), call(draw(2, 2)), call(draw.integers(1), as_tuple=True),
-    ],
+    ], unclaimed=READS_VALUES,
 )  # fmt: skip
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """The indices of the elements that are not zero: one row each, or one tensor per dimension.
@@ -224,7 +224,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
         call(draw.integers(2, 3)), call(draw.mask(4)), call(draw.mask()), call(draw.mask(0)),
         call(draw.integers(2, 0)), call(draw.integers(3, 2).mT), call(draw(2, 2)), call(draw.integers(1)),
         call(draw.mask(2, 1, 3)), call(draw.integers()),
-    ],
+    ], unclaimed=READS_VALUES,
 )  # fmt: skip
 def argwhere(input: Any) -> Any:
     """The indices of the elements that are not zero, one row each.

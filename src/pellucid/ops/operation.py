@@ -3,7 +3,7 @@
 `OPERATIONS` is the list that the public namespace, the documentation index and the generated tests are made from.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,9 +82,16 @@ class Operation:
     method: bool = True
     inplace: bool = False
     reference: str | None = None  # its name in PyTorch if that differs from `module.name`; "" when it has none
+    unclaimed: Mapping[str, str] = field(default_factory=dict)  # claims of the tests that it does not make, and why
 
 
+# By the path within torch: "exp", "linalg.multi_dot", "nn.functional.silu".
 OPERATIONS: dict[str, Operation] = {}
+
+# Reasons that several operations share for leaving a claim unmade.
+COMPOSED = {"node_name": "composed of other operations, or fused, in another way than PyTorch's"}
+READS_VALUES = {"reads_values": "its result's shape, or a check of an argument, depends on values"}
+LAYOUT_DECIDES = {"layout_does_not_matter": "a view looks at memory: its layout decides whether there is one"}
 
 
 def publish(
@@ -99,25 +106,41 @@ def publish(
     domain: tuple[float, float] = (-2.0, 2.0),
     module: str = "torch",
     reference: str | None = None,
+    unclaimed: Mapping[str, str] | None = None,
 ) -> Function:
     """Give an operation its public names.
 
-    `methods` defaults to the name itself; `inplace` adds `name_`; `aliases` are further names of the function and
-    its methods. Returns the function, so that a definition reads `exp = publish(...)`.
+    `methods` defaults to the name itself in the main namespace and to none elsewhere; `inplace` adds `name_`.
+    `aliases` are further names: a plain one in the same namespace (and a method, where there are methods), a dotted
+    one in another namespace: `"torch.special.expit"`. `unclaimed` names claims (of testing/claims.py, and
+    "node_name", "vmap", "reads_values") that the operation does not make, each with its reason. Returns the function:
+    a definition reads `exp = publish(...)`.
     """
     name = name or function.__name__
     function.__doc__ = doc or function.__doc__
-    methods = (name,) if methods is None else tuple(methods)
-    for public in (name, *aliases):
-        OPERATIONS[public] = Operation(
-            public, function, function.__doc__ or "", samples, domain, module, bool(methods), inplace, reference
-        )
-    for method in (*methods, *(aliases if methods else ())):
+    methods = ((name,) if module == "torch" else ()) if methods is None else tuple(methods)
+    near = [alias for alias in aliases if "." not in alias]
+    for path in (f"{module}.{name}", *(alias if "." in alias else f"{module}.{alias}" for alias in aliases)):
+        home, _, public = path.rpartition(".")
+        OPERATIONS[path.removeprefix("torch.")] = Operation(
+            public, function, function.__doc__ or "", samples, domain, home, bool(methods), inplace, reference,
+            unclaimed or {},
+        )  # fmt: skip
+    for method in (*methods, *(near if methods else ())):
         attach(method, function)
     if inplace:
-        for public in (name, *aliases):
+        for public in (name, *near):
             attach(f"{public}_", in_place(function, f"{public}_"))
     return function
+
+
+def namespace(module: str) -> dict[str, Function]:
+    """The public functions of one namespace by name.
+
+    >>> "silu" in namespace("torch.nn.functional")
+    True
+    """
+    return {operation.name: operation.function for operation in OPERATIONS.values() if operation.module == module}
 
 
 def operation(**options: Any) -> Callable[[Function], Function]:

@@ -17,7 +17,7 @@ from pellucid.core.tensor import Tensor
 from pellucid.ops.arguments import Shape, axis_of, expect
 from pellucid.ops.axes import permute_row
 from pellucid.ops.matmul import column, dot_row, matmul
-from pellucid.ops.operation import call, operation
+from pellucid.ops.operation import COMPOSED, call, operation
 from pellucid.ops.shape import aligned, reshape_row
 
 
@@ -47,7 +47,7 @@ def outer(input: Any, vec2: Any) -> Any:
         call(draw(3), draw(3)), call(draw(2, 3), draw(4, 3)), call(draw(2, 3), draw(3)), call(draw(), draw(2, 3)),
         call(draw(2, 1, 3), draw(2, 3)), call(draw(2), draw()), call(draw(), draw()), call(draw(3), draw(2, 3)),
         call(draw(3, 2).mT, draw(4, 3)), call(draw(0), draw(0)), call(draw(2, 0), draw(3, 0)),
-    ],
+    ], unclaimed=COMPOSED,
 )  # fmt: skip
 def inner(input: Any, other: Any) -> Any:
     """Sums of products along the last dimension of both.
@@ -113,7 +113,7 @@ def _contracted(n: int, m: int, dims: Any) -> tuple[list[int], list[int]]:
         call(draw(2, 3), draw(3, 2)), call(draw(2), draw(3)), call(draw(2, 1, 2), draw(3, 2)), call(draw(), draw(2)),
         call(draw(0, 2), draw(2, 2)), call(draw(), draw()), call(draw(2), draw(2, 2)), call(draw(1, 1), draw(3, 2)),
         call(draw(3, 2).mT, draw(1, 2)), call(draw.complex(2), draw.complex(2)),
-    ],
+    ], unclaimed=COMPOSED,
 )  # fmt: skip
 def kron(input: Any, other: Any) -> Any:
     """Kronecker product: every element of the first times the whole second.
@@ -186,7 +186,7 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
         call([draw(0, 2), draw(2, 3), draw(3, 1)]),
     ],
     module="torch.linalg",
-    methods=(),
+    methods=(), unclaimed=COMPOSED,
 )  # fmt: skip
 def multi_dot(tensors: Sequence[Any]) -> Any:
     """Product of several matrices, multiplied in the cheapest order; the first and last may be vectors.
@@ -234,7 +234,7 @@ def _cheapest(first: int, last: int, lengths: Shape) -> tuple[int, int]:
         call(draw(3, 3), draw(3, 3), draw(3, 3)), call(draw(1, 4), draw(4, 1), draw(1, 4)),
         call(draw(2, 2), draw(2, 3)),
     ],
-    methods=(),
+    methods=(), unclaimed=COMPOSED,
 )  # fmt: skip
 def chain_matmul(*matrices: Any) -> Any:
     """Product of several matrices in the cheapest order; `linalg.multi_dot` is its newer form.

@@ -18,7 +18,7 @@ from pellucid.ops.arguments import axis_of, refusal, refuse
 from pellucid.ops.arithmetic import lerp
 from pellucid.ops.axes import permute_row
 from pellucid.ops.extremes import one_of_all, refuse_empty
-from pellucid.ops.operation import Draw, Sample, call, operation
+from pellucid.ops.operation import COMPOSED, READS_VALUES, Draw, Sample, call, operation
 from pellucid.ops.shape import reshape_row
 from pellucid.ops.sorting import kth, ordering
 
@@ -219,7 +219,7 @@ def quantile_samples(draw: Draw) -> list[Sample]:
     ]  # fmt: skip
 
 
-@operation(samples=quantile_samples)
+@operation(samples=quantile_samples, unclaimed=READS_VALUES | COMPOSED)
 def quantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Any:
@@ -232,7 +232,7 @@ def quantile(
     return _quantile(input, q, dim, keepdim, (interpolation, False))
 
 
-@operation(samples=quantile_samples)
+@operation(samples=quantile_samples, unclaimed=READS_VALUES | COMPOSED)
 def nanquantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Any:

@@ -19,7 +19,7 @@ from pellucid.ops.create import check_room
 from pellucid.ops.expand import expand_row
 from pellucid.ops.flat_index import index_select_row
 from pellucid.ops.join import stack
-from pellucid.ops.operation import call, operation
+from pellucid.ops.operation import READS_VALUES, call, operation
 from pellucid.ops.reduce import sum_row
 from pellucid.ops.shape import aligned, flatten, reshape, reshape_row, unsqueeze
 
@@ -93,7 +93,7 @@ def tile(input: Any, *dims: Any) -> Any:
         call(draw(3), 2), call(draw(2, 3), 2), call(draw(2, 3), 2, 1), call(draw(2, 3), 3, dim=0), call(draw(2), 0),
         call(draw(2, 3), draw.integers(3), 1), call(draw(2), draw.integers(2, low=1)), call(draw(), 2),
         call(draw(2, 2), draw.integers(1, low=2), 0), call(draw(2, 3), 1, -1),
-    ]
+    ], unclaimed=READS_VALUES
 )  # fmt: skip
 def repeat_interleave(input: Any, repeats: Any, dim: Any = None, *, output_size: int | None = None) -> Any:
     """Repeat every element (or every slice along a dimension) on the spot.

@@ -12,7 +12,7 @@ from pellucid.core.tensor import Cut, Tensor, wrap
 from pellucid.ops.along import take_along_row
 from pellucid.ops.arguments import axis_of, is_floating, name_of, refusal, refuse
 from pellucid.ops.create import check_room
-from pellucid.ops.operation import call, operation
+from pellucid.ops.operation import READS_VALUES, call, operation
 
 
 def _cut_by(name: str, input: Any, array: np.ndarray) -> Tensor:
@@ -31,7 +31,7 @@ def _chosen(results: list[Any], wanted: tuple[bool, ...]) -> Any:
         call(draw.integers(6, 2, high=2), dim=0), call(draw.integers(0)), call(draw.integers(2, 6, high=2), dim=1),
         call(draw.integers(6, 2, high=2), return_inverse=True, return_counts=True, dim=0), call(draw.mask(5)),
         call(draw.integers()), call(draw.integers(2, 6).mT, return_inverse=True),
-    ]
+    ], unclaimed=READS_VALUES
 )  # fmt: skip
 def unique(
     input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
@@ -56,7 +56,7 @@ def unique(
         call(draw.integers(6, 2, high=2), dim=0), call(draw.integers(0)), call(draw.integers(2, 6, high=2), dim=1),
         call(draw.mask(5)), call(draw.integers()), call(draw.integers(4), return_counts=True),
         call(draw.integers(6, 2, high=2), True, True, 0),
-    ]
+    ], unclaimed=READS_VALUES
 )  # fmt: skip
 def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
@@ -165,7 +165,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
         call(draw.integers(4), wrap(np.arange(4.0))), call(draw.integers(4), wrap(np.arange(4)), 5),
         call(draw.integers(1)), call(draw.integers(0), minlength=3), call(draw.integers(0), wrap(np.zeros(0))),
         call(draw.integers(6, high=9), minlength=4), call(draw.integers(2, 4)[1]),
-    ]
+    ], unclaimed=READS_VALUES
 )  # fmt: skip
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each number 0, 1, 2 ... occurs; with weights, their sums.

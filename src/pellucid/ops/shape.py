@@ -20,7 +20,7 @@ from pellucid.core.tensor import Leaf, Tensor, wrap
 from pellucid.ops.arguments import INTEGERS, Row, Shape, axes_of, axis_of, refusal, sizes_of
 from pellucid.ops.convert import clone_row
 from pellucid.ops.layout import stride
-from pellucid.ops.operation import Draw, Sample, call, operation, publish
+from pellucid.ops.operation import LAYOUT_DECIDES, Draw, Sample, call, operation, publish
 
 
 def _reshape(a: ndarray, shape: Shape) -> ndarray:
@@ -119,7 +119,7 @@ def _is_view(array: ndarray, sizes: Shape) -> bool:
 publish(reshape, samples=_shape_samples)
 
 
-@operation(samples=_shape_samples, reference="", name="view")
+@operation(samples=_shape_samples, reference="", name="view", unclaimed=LAYOUT_DECIDES)
 def view(input: Any, *shape: Any) -> Any:
     """The same memory in another shape, or (given a dtype) read as elements of another type.
 
@@ -166,7 +166,7 @@ def _other_shape_samples(draw: Draw) -> list[Sample]:
     return [call(draw(*shape), draw(*other)) for shape, other in pairs]
 
 
-@operation(samples=_other_shape_samples, reference="")
+@operation(samples=_other_shape_samples, reference="", unclaimed=LAYOUT_DECIDES)
 def view_as(input: Any, other: Any) -> Any:
     """View a tensor in the shape of another.
 

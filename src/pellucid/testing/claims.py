@@ -27,7 +27,8 @@ from pellucid import dtypes
 from pellucid.core import backward, modes
 from pellucid.core.tensor import PICK, Leaf, Tensor, wrap
 from pellucid.core.views import current_node
-from pellucid.ops.operation import Draw, Operation, Sample
+from pellucid.ops import load_families
+from pellucid.ops.operation import OPERATIONS, Draw, Operation, Sample
 from pellucid.transforms.differences import from_reals, reals
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
@@ -93,8 +94,7 @@ def samples_of(operation: Operation) -> list[Sample]:
 
 def distinct_operations() -> dict[str, Operation]:
     """Every operation once, under its first name: an alias is the same function and needs no test of its own."""
-    from pellucid.ops.operation import OPERATIONS
-
+    load_families()
     seen: set[int] = set()
     result = {}
     for name, operation in OPERATIONS.items():

@@ -1,0 +1,5 @@
+"""Neural networks, as torch.nn has them."""
+
+from pellucid.nn import functional
+
+__all__ = ["functional"]

@@ -1,0 +1,7 @@
+"""Fourier transforms and windows."""
+
+import os
+
+from pellucid.ops import load_topics
+
+load_topics(__name__, os.path.dirname(__file__))
