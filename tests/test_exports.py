@@ -30,6 +30,7 @@ def test_functions_are_there():
 
 
 def test_every_operation_is_exported_and_documented():
+    pellucid.ops.load_families()
     for name, operation in OPERATIONS.items():
         assert attrgetter(name)(pellucid) is operation.function
         assert operation.doc, f"{name} has no documentation"

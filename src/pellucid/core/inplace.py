@@ -5,7 +5,7 @@ the result's node. On a view the write also goes into the history of the base: t
 this part replaced" (`write_view`), and every view of it renews its history from there when next used.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from pellucid.core.keep import keeper
 from pellucid.core.kinds import Kind
 from pellucid.core.modes import Mode
 from pellucid.core.primitive import BOUND, TABLE
-from pellucid.core.provenance import here
+from pellucid.core.provenance import here, warn
 from pellucid.core.tensor import Leaf, Node, Tensor, extra_of, wrap
 from pellucid.core.views import current_array, current_node
 from pellucid.errors import explain
@@ -175,6 +175,66 @@ def overwrite(target: Tensor, result: Tensor, name: str) -> Tensor:
     return target
 
 
+def computed_into(
+    out: Any, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, name: str = ""
+) -> Any:
+    """Call an operation and write what it returns into the tensors of `out=`, one or several.
+
+    As in PyTorch nothing is recorded, and an output of another shape is given the result's shape.
+    """
+    name = name or operation.__name__
+    outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+    if modes.current().grad and any(value.requires_grad for value in _tensors_of((outs, args, kwargs))):
+        raise RuntimeError(
+            explain(
+                f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+                "arguments requires grad",
+                str(here()),
+                "writing into given memory leaves no graph",
+                "call it without out=, or inside `with torch.no_grad():`",
+            )
+        )
+    result = operation(*args, **(kwargs or {}))
+    write_out(outs, result if isinstance(result, (tuple, list)) else (result,), name)
+    if not isinstance(result, tuple):
+        return out
+    return type(result)(*outs) if hasattr(result, "_fields") else outs
+
+
+def _tensors_of(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (tuple, list, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _tensors_of(part)
+
+
+def write_out(outs: Sequence[Tensor], results: Sequence[Tensor], name: str) -> None:
+    """Write results into tensors that the user brought: everything is checked before anything is written."""
+    if len(outs) != len(results) or not all(isinstance(out, Tensor) for out in outs):
+        given = ", ".join(type(out).__name__ for out in outs)
+        raise TypeError(f"{name}(): argument 'out' must be {len(results)} Tensor(s), not ({given})")
+    for out, result in zip(outs, results, strict=True):
+        check_writable(out, name)
+        _check_castable(out, result, name)
+    for out, result in zip(outs, results, strict=True):
+        if tuple(out.array.shape) == tuple(result.array.shape):
+            overwrite(out, result, name)
+        else:
+            _reshape_out(out, result)
+
+
+def _reshape_out(out: Tensor, result: Tensor) -> None:
+    """Give an output the shape and the values of a result; one that held values is probably a mistake."""
+    if out.array.size:
+        warn(
+            f"An output with one or more elements was resized since it had shape {list(out.array.shape)}, which does "
+            f"not match the required output shape {list(result.array.shape)}. Resize it to zero elements first, "
+            "`t.resize_(0)`, if that is meant."
+        )
+    out.array, out.window = result.array.astype(out.array.dtype), None
+
+
 def _check_fits(target: Tensor, result: Tensor, name: str) -> None:
     if tuple(result.array.shape) != tuple(target.array.shape):
         raise RuntimeError(
@@ -186,6 +246,10 @@ def _check_fits(target: Tensor, result: Tensor, name: str) -> None:
                 "use the out-of-place form",
             )
         )
+    _check_castable(target, result, name)
+
+
+def _check_castable(target: Tensor, result: Tensor, name: str) -> None:
     source, goal = (dtypes.from_numpy_dtype(t.array.dtype) for t in (result, target))
     if not dtypes.can_cast(source, goal):
         raise RuntimeError(

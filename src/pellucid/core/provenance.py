@@ -7,6 +7,7 @@ A frame is never kept (it would keep every local variable alive). Reading `f_cod
 import linecache
 import os
 import sys
+import warnings
 from types import CodeType, FrameType
 
 PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -84,6 +85,14 @@ def here() -> Place:
     """The user's line that is running now: the first frame outside Pellucid."""
     frame = outside(getframe(1))
     return Place(frame.f_code, frame.f_lasti)
+
+
+def warn(text: str, category: type[Warning] = UserWarning) -> None:
+    """Warn of something at the user's line, however deep in Pellucid it was noticed."""
+    frame = outside(getframe(1))
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    name = frame.f_globals.get("__name__", "<unknown>")
+    warnings.warn_explicit(text, category, frame.f_code.co_filename, frame.f_lineno, name, registry)
 
 
 def line_of(code: CodeType, lasti: int) -> int:

@@ -16,6 +16,7 @@ from pellucid.core import careful
 from pellucid.core.aliasing import EXPOSED, owner_of, tick
 from pellucid.core.attention import explained
 from pellucid.core.careful import cut_off, kept_by, new_node, refuse_inference
+from pellucid.core.inplace import computed_into
 from pellucid.core.keep import keeper
 from pellucid.core.modes import MODE
 from pellucid.core.packing import note_exposed
@@ -92,8 +93,10 @@ def _unary(p: Primitive) -> Operation:
     keep = keeper(p, (True,))
     flat = not any(p.rules)
 
-    def operation(input: Any) -> Any:
+    def operation(input: Any, *, out: Any = None) -> Any:
         global caller
+        if out is not None:
+            return computed_into(out, operation, (input,))
         if not isinstance(input, Tensor):
             if type(input) is ndarray:  # inside a rule
                 return forward(input)
@@ -109,17 +112,17 @@ def _unary(p: Primitive) -> Operation:
             raise explained(p, (x,), (), error) from None
         if type(y) is not ndarray:
             y = asarray(y)
-        out = new(Tensor)
-        out.array, out._grad, out.window = y, None, None
+        made = new(Tensor)
+        made.array, made._grad, made.window = y, None, None
         parent = input.node if input.window is None else current_node(input)
         if parent is None or mode is not None:
-            out.node = None
-            out.cut = cut_beyond(input) if mode is None or (parent is None and not mode.inference) else mode
-            return out
+            made.node = None
+            made.cut = cut_beyond(input) if mode is None or (parent is None and not mode.inference) else mode
+            return made
         if flat:
-            return cut_off(p, (input,), out)
-        out.cut = None
-        node = out.node = new(Node)
+            return cut_off(p, (input,), made)
+        made.cut = None
+        node = made.node = new(Node)
         node.primitive, node.inputs, node.extra = p, (parent,), None
         node.saved = keep(y, x, ())
         node.shape, node.stretched, node.born = y.shape, False, tick()
@@ -131,7 +134,7 @@ def _unary(p: Primitive) -> Operation:
         node.code, node.lasti = code, frame.f_lasti
         if EXPOSED:
             note_exposed(node)
-        return out
+        return made
 
     return operation
 
@@ -143,8 +146,10 @@ def _binary(p: Primitive) -> Operation:
     flat, keeps = not any(p.rules), any(arity for _, _, arity in p.edges)
     other_shape = not p.elementwise  # a matrix product: the result's shape does not follow by broadcasting
 
-    def operation(input: Any, other: Any) -> Any:
+    def operation(input: Any, other: Any, *, out: Any = None) -> Any:
         global caller
+        if out is not None:
+            return computed_into(out, operation, (input, other))
         if not isinstance(input, Tensor):
             if type(input) is ndarray and type(other) is ndarray:
                 return forward(input, other)
@@ -172,18 +177,18 @@ def _binary(p: Primitive) -> Operation:
             raise explained(p, (x, z), (), error) from None
         if type(y) is not ndarray:
             y = asarray(y)
-        out = new(Tensor)
-        out.array, out._grad, out.window = y, None, None
+        made = new(Tensor)
+        made.array, made._grad, made.window = y, None, None
         first = input.node if input.window is None else current_node(input)
         if mode is not None:
-            out.node, out.cut = None, mode
-            return out
+            made.node, made.cut = None, mode
+            return made
         if flat:
-            return cut_off(p, (input, other), out)
+            return cut_off(p, (input, other), made)
         if first is None:
             if second is None:
-                out.node, out.cut = None, cut_beyond(input) or cut_beyond(other)
-                return out
+                made.node, made.cut = None, cut_beyond(input) or cut_beyond(other)
+                return made
             keep, shape = keep_second, second.shape
             stretched = other_shape or x.shape != shape
             if input.cut is not None:
@@ -196,8 +201,8 @@ def _binary(p: Primitive) -> Operation:
                 keep, stretched = keep_first, other_shape or (type(other) not in NUMBERS and z.shape != shape)
                 if type(other) not in NUMBERS and other.cut is not None:
                     refuse_inference(p, other)
-        out.cut = None
-        node = out.node = new(Node)
+        made.cut = None
+        node = made.node = new(Node)
         node.primitive, node.inputs, node.extra = p, (first, second), None
         node.saved = keep(y, x, z, ()) if keeps else NOTHING
         node.shape, node.stretched, node.born = y.shape if stretched else shape, stretched, tick()
@@ -209,7 +214,7 @@ def _binary(p: Primitive) -> Operation:
         node.code, node.lasti = code, frame.f_lasti
         if EXPOSED:
             note_exposed(node)
-        return out
+        return made
 
     return operation
 
@@ -222,7 +227,9 @@ def _unary_with_params(p: Primitive) -> Operation:
     forward, view, any_dtype, flat = p.forward, p.view, p.dtypes == "any", not any(p.rules)
     keep = keeper(p, (True,))
 
-    def operation(input: Any, *params: Any) -> Any:
+    def operation(input: Any, *params: Any, out: Any = None) -> Any:
+        if out is not None:
+            return computed_into(out, operation, (input, *params))
         if not isinstance(input, Tensor):
             if type(input) is ndarray:  # inside a rule
                 return forward(input, *params)
@@ -243,18 +250,18 @@ def _unary_with_params(p: Primitive) -> Operation:
         parent = input.node if input.window is None else current_node(input)
         if parent is None or mode is not None:
             cut = input.cut if view else cut_beyond(input)
-            out = wrap(y, None, cut if mode is None or (parent is None and not mode.inference) else mode)
+            made = wrap(y, None, cut if mode is None or (parent is None and not mode.inference) else mode)
         elif flat or y.dtype.kind in "biu":
-            out = cut_off(p, (input,), wrap(y))
+            made = cut_off(p, (input,), wrap(y))
         else:
             frame = outside(getframe(1))
             node = new_node(p, (parent,), keep(y, x, params), y.shape, frame)
-            out = wrap(y, node)
+            made = wrap(y, node)
             if EXPOSED:
                 note_exposed(node)
         if view and (y.base is x or (y.base is not None and owner_of(y) is owner_of(x))):
-            out.window = view_of(input, p, params)
-        return out
+            made.window = view_of(input, p, params)
+        return made
 
     return operation
 
@@ -265,7 +272,9 @@ def _any(p: Primitive) -> Operation:
     variadic = p.variadic
     forward = p.forward
 
-    def operation(*arguments: Any) -> Any:
+    def operation(*arguments: Any, out: Any = None) -> Any:
+        if out is not None:
+            return computed_into(out, operation, arguments)
         if variadic:
             inputs, params = tuple(arguments[0]), arguments[1:]
         else:

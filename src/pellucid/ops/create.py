@@ -16,7 +16,7 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core import modes
 from pellucid.core.attributes import attribute
-from pellucid.core.inplace import check_writable, overwrite
+from pellucid.core.inplace import write_out
 from pellucid.core.kinds import Kind, plain
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import Shape, refusal
@@ -27,19 +27,11 @@ from pellucid.ops.arguments import Shape, refusal
 def made(array: np.ndarray, requires_grad: bool = False, out: Tensor | None = None, name: str = "out") -> Tensor:
     """Put a new array into a tensor: under inference_mode an inference tensor, with `out` that very tensor."""
     if out is not None:
-        return _into(out, array, name)
+        write_out((out,), (wrap(array),), name)
+        return out
     mode = modes.MODE.get()
     tensor = wrap(array, None, mode if mode is not None and mode.inference else None)
     return tensor.requires_grad_() if requires_grad else tensor  # type: ignore[attr-defined, no-any-return]
-
-
-def _into(out: Tensor, array: np.ndarray, name: str) -> Tensor:
-    """Write a new array into a tensor the user brought; one of another shape gets the shape too, as in PyTorch."""
-    check_writable(out, name)
-    if tuple(out.array.shape) == array.shape:
-        return overwrite(out, wrap(array), name)
-    out.array = array.astype(out.array.dtype)
-    return out
 
 
 def chosen(dtype: Any, out: Tensor | None = None, default: np.dtype | None = None) -> np.dtype:

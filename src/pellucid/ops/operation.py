@@ -5,11 +5,12 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
-from pellucid.core.inplace import in_place
+from pellucid.core.inplace import computed_into, in_place
 from pellucid.core.primitive import Primitive, elementwise
 from pellucid.core.provenance import here
 from pellucid.core.record import attach, bind
@@ -120,10 +121,11 @@ def publish(
     function.__doc__ = doc or function.__doc__
     methods = ((name,) if module == "torch" else ()) if methods is None else tuple(methods)
     near = [alias for alias in aliases if "." not in alias]
+    called = with_out(function, name)
     for path in (f"{module}.{name}", *(alias if "." in alias else f"{module}.{alias}" for alias in aliases)):
         home, _, public = path.rpartition(".")
         OPERATIONS[path.removeprefix("torch.")] = Operation(
-            public, function, function.__doc__ or "", samples, domain, home, bool(methods), inplace, reference,
+            public, called, function.__doc__ or "", samples, domain, home, bool(methods), inplace, reference,
             unclaimed or {},
         )  # fmt: skip
     for method in (*methods, *(near if methods else ())):
@@ -132,6 +134,26 @@ def publish(
         for public in (name, *near):
             attach(f"{public}_", in_place(function, f"{public}_"))
     return function
+
+
+def with_out(function: Function, name: str) -> Function:
+    """The public form of an operation: it takes `out=`, as PyTorch's does; its method does not.
+
+    >>> import pellucid as torch
+    >>> result = torch.empty(3)
+    >>> torch.cumsum(torch.ones(3), 0, out=result) is result
+    True
+    """
+
+    code = function.__code__
+    if "out" in code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]:
+        return function
+
+    @wraps(function)
+    def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        return function(*args, **kwargs) if out is None else computed_into(out, function, args, kwargs, name)
+
+    return public
 
 
 def namespace(module: str) -> dict[str, Function]:
