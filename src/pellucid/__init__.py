@@ -11,7 +11,7 @@ import warnings as _warnings
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from pellucid import ops, random, return_types
+from pellucid import interop, ops, random, return_types
 from pellucid._version import __version__
 from pellucid.core import attributes as _attributes
 from pellucid.core.allocator import keep_memory as _keep_memory
@@ -65,9 +65,10 @@ _keep_memory()
 
 # Loaded when first asked for: `import pellucid` alone brings the engine and the operations.
 _LATER = (
-    "autograd", "compiler", "fft", "func", "linalg", "memory", "nn", "special", "testing", "transforms", "utils",
+    "array_api", "autograd", "compiler", "fft", "func", "linalg", "memory", "nn", "signal", "special", "testing", "transforms",
+    "utils",
 )  # fmt: skip
-_FROM = {"capture": "pellucid.compiler", "vmap": "pellucid.func"}
+_FROM = {"capture": "pellucid.compiler", "from_dlpack": "pellucid.interop.dlpack", "vmap": "pellucid.func"}
 
 
 def __getattr__(name: str) -> _Any:
@@ -78,8 +79,9 @@ def __getattr__(name: str) -> _Any:
     if not name.startswith("_"):
         ops.load_families()
         globals().update(_namespace("torch"))
-        if name in globals():
-            return globals()[name]
+        found = globals().get(name) or (getattr(Tensor, name, None) if name.endswith("_") else None)
+        if found is not None:  # a function that a family brings, or torch.relu_, which is the method
+            return found
     raise AttributeError(f"module 'pellucid' has no attribute {name!r}")
 
 

@@ -466,17 +466,6 @@ def __hash__(self: Tensor) -> int:
     return id(self)
 
 
-@attribute
-def __dlpack__(self: Tensor, **options: Any) -> Any:
-    """Hand the memory to another array library without a copy."""
-    return numpy(self).__dlpack__(**options)
-
-
-@attribute
-def __dlpack_device__(self: Tensor) -> tuple[int, int]:
-    return (1, 0)  # kDLCPU, device 0
-
-
 # --- printing, copying, pickling
 
 

@@ -178,11 +178,8 @@ TAKES_STAR = 0x04 | 0x08  # the code flags of *args and **kwargs
 
 
 def conjugating(rule: Rule | None) -> Rule | None:
-    """The same rule for complex numbers: it sees its saved arrays conjugated."""
-    if rule is None:
-        return None
-    names = kept_names(rule)
-    if not any(name in ARRAYS for name in names):
+    """The same rule for complex numbers: it sees its saved arrays, and factors among its params, conjugated."""
+    if rule is None or len(parameters(rule)) == 1:
         return rule
 
     def conjugated_rule(g: Array, *kept: Any) -> Any:
@@ -193,7 +190,9 @@ def conjugating(rule: Rule | None) -> Rule | None:
 
 
 def conjugate(value: Any) -> Any:
-    """Conjugate an array (or each of a tuple of arrays) if it is complex; anything else stays."""
+    """Conjugate an array or a number (or each of a tuple of arrays) if it is complex; anything else stays."""
+    if type(value) is complex:
+        return value.conjugate()
     if isinstance(value, tuple) and value and hasattr(value[0], "dtype"):
         return tuple(conjugate(v) for v in value)
     if hasattr(value, "dtype") and value.dtype is not None and _is_complex(value.dtype):

@@ -7,7 +7,7 @@ answer an equal but not identical dtype), so that the straight way stays short: 
 user's line kept.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from pellucid.core.attention import explained
 from pellucid.core.careful import cut_off, kept_by, new_node, refuse_inference
 from pellucid.core.inplace import computed_into
 from pellucid.core.keep import keeper
-from pellucid.core.modes import MODE
+from pellucid.core.modes import MODE, NORMAL
 from pellucid.core.packing import note_exposed
 from pellucid.core.primitive import BOUND, Primitive, takes_params
 from pellucid.core.provenance import getframe, outside
@@ -33,6 +33,8 @@ mode_in_force = MODE.get
 carefully = careful.carefully
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+FLOATS = frozenset((F32, F64))
+PLAIN = frozenset(np.dtype(kind) for kind in "fd?bBhilqHIL")  # all but halves and complex numbers
 NUMBERS = frozenset((float, int, bool))
 NOTHING = (None, None)  # what a row of two inputs keeps whose rules ask for nothing, such as add
 
@@ -65,7 +67,8 @@ def _binder(p: Primitive) -> Callable[[Primitive], Operation]:
         return _unary_with_params
     if len(p.rules) == 1:
         return _unary
-    return _any if takes_params(p) else _binary
+    constant_input = None in p.rules and any(p.rules)
+    return _any if takes_params(p) or constant_input else _binary
 
 
 def attach(method: str, operation: Operation) -> None:
@@ -267,63 +270,67 @@ def _unary_with_params(p: Primitive) -> Operation:
 
 
 def _any(p: Primitive) -> Operation:
-    """Everything else: three inputs and more, a sequence of inputs, several results."""
-    arity = len(p.rules)
-    variadic = p.variadic
-    forward = p.forward
+    """Everything else: inputs and params, three inputs and more, a sequence of inputs, several results."""
+    arity, variadic, forward = len(p.rules), p.variadic, p.forward
+    any_dtype, single, careful_only = p.dtypes == "any", p.outputs == 1, p.boundary or p.view
+    constant_inputs = () if p.pullback is not None else tuple(i for i, rule in enumerate(p.rules) if rule is None)
 
     def operation(*arguments: Any, out: Any = None) -> Any:
         if out is not None:
             return computed_into(out, operation, arguments)
         if variadic:
-            inputs, params = tuple(arguments[0]), arguments[1:]
+            inputs, params = arguments[0], arguments[1:]
         else:
             inputs, params = arguments[:arity], arguments[arity:]
-        if all(type(value) is ndarray for value in inputs):
-            return forward(inputs, *params) if variadic else forward(*arguments)
-        if mode_in_force() is None and not p.boundary and _plain(p, inputs):
-            return _straight(p, inputs, params)
-        return carefully(p, inputs, params)
+        mode = mode_in_force()
+        arrays, parents, dtype = [], [], None
+        for value in inputs:
+            if not isinstance(value, Tensor) or (mode is not None and mode.attentive) or careful_only:
+                break
+            x = value.array
+            kind = x.dtype
+            if kind is not dtype:
+                if type(x) is not ndarray or not (kind in PLAIN if any_dtype else dtype is None and kind in FLOATS):
+                    break
+                dtype = kind
+            if value.cut is not None and value.cut.inference:
+                break
+            arrays.append(x)
+            parents.append(value.node if value.window is None else current_node(value))
+        else:
+            return run(arrays, parents, params, inputs, mode)
+        if all(type(value) is ndarray for value in inputs):  # inside a rule
+            return forward(tuple(inputs), *params) if variadic else forward(*arguments)
+        return carefully(p, tuple(inputs), params)
+
+    def run(arrays: list[Any], parents: list[Any], params: tuple[Any, ...], inputs: Any, mode: Any) -> Any:
+        """Plain tensors, and nothing asks for attention: compute and record."""
+        given = (tuple(arrays),) if variadic else arrays
+        try:
+            y: Any = forward(*given, *params)
+        except Exception as error:
+            raise explained(p, tuple(arrays), params, error) from None
+        if single:
+            y = asarray(y)
+        else:
+            y = tuple([asarray(part) for part in y])
+        for i in constant_inputs:
+            parents[i] = None
+        needs = tuple([parent is not None for parent in parents])
+        node = None
+        if mode is None and True in needs:
+            saved = kept_by(p, needs)(y, *given, params)
+            node = new_node(p, tuple(parents), saved, y.shape if single else None, outside(getframe(2)))
+            if EXPOSED:
+                note_exposed(node)
+            if single and y.dtype.kind not in "biu":
+                return wrap(y, node)
+        mode = mode or NORMAL
+        if single:
+            return careful.joined(p, inputs, node, (0, 1), y, mode)
+        return tuple([careful.joined(p, inputs, node, (i, len(y)), part, mode) for i, part in enumerate(y)])
 
     return operation
-
-
-def _plain(p: Primitive, inputs: Sequence[Any]) -> bool:
-    """Whether the inputs are tensors over ndarrays, real, of equal dtype where that matters, none of inference mode."""
-    first = None
-    for value in inputs:
-        if not isinstance(value, Tensor) or type(value.array) is not ndarray or getattr(value.cut, "inference", False):
-            return False
-        dtype = value.array.dtype
-        if first is None:
-            first = dtype
-        if dtype.kind == "c" or (p.dtypes != "any" and (dtype is not first or (dtype is not F32 and dtype is not F64))):
-            return False
-    return True
-
-
-def _straight(p: Primitive, inputs: Sequence[Tensor], params: tuple[Any, ...]) -> Any:
-    """Run and record a row of any form on plain tensors, while everything is normal."""
-    arrays = tuple([value.array for value in inputs])
-    given = (arrays,) if p.variadic else arrays
-    try:
-        y: Any = p.forward(*given, *params)
-    except Exception as error:
-        raise explained(p, arrays, params, error) from None
-    single = p.outputs == 1
-    y = asarray(y) if single else tuple([asarray(part) for part in y])
-    rules = p.rules if p.pullback is None else (True,) * len(inputs)
-    parents = tuple([None if rule is None else current_node(t) for t, rule in zip(inputs, rules, strict=True)])
-    needs = tuple([parent is not None for parent in parents])
-    node = None
-    if True in needs:
-        saved = kept_by(p, needs)(y, *given, params)
-        node = new_node(p, parents, saved, y.shape if single else None, outside(getframe(2)))
-        if EXPOSED:
-            note_exposed(node)
-    if single:
-        return careful.joined(p, inputs, node, (0, 1), y)
-    return tuple([careful.joined(p, inputs, node, (i, len(y)), part) for i, part in enumerate(y)])
 
 
 def cut_beyond(input: Any) -> Any:

@@ -246,6 +246,7 @@ class Cut:
     """Why a tensor has no graph although its inputs had one."""
 
     __slots__ = ("by", "entered", "source")
+    inference = False  # a Mode, which may stand in the same place, may say otherwise
 
     def __init__(self, by: str, entered: Place, source: str = "") -> None:
         self.by = by  # detach, argmax, ...

@@ -126,7 +126,7 @@ baddbmm_row = _affine_row(
     "baddbmm", bmm_row, np.matmul, lambda g, c: bmm_row(g, swap(c)), lambda g, b: bmm_row(swap(b), g)
 )
 addbmm_row = _affine_row(
-    "addbmm", _total, lambda b, c: np.add.reduce(np.matmul(b, c), axis=0),
+    "addbmm", _total, lambda b, c: np.add.reduce(np.matmul(b, c), axis=0, dtype=b.dtype),
     lambda g, c: matmul_row(g, swap(c)), lambda g, b: matmul_row(swap(b), g),
 )  # fmt: skip
 

@@ -52,14 +52,14 @@ t_row = permuting("t")
         call(draw(3, 2).mT, [1, 0]), call(draw(1, 1, 3), (2, -2, 0)),
     ],
 )  # fmt: skip
-def permute(input: Any, *dims: Any) -> Any:
+def permute(input: Any, *axes: Any, dims: Any = None) -> Any:
     """The dimensions in another order.
 
     >>> import pellucid as torch
     >>> torch.zeros(2, 3, 4).permute(2, 0, 1).shape
     torch.Size([4, 2, 3])
     """
-    order = sizes_of(dims)
+    order = sizes_of(axes if dims is None else (dims,))
     if len(order) != input.ndim:
         raise refusal(
             RuntimeError,
@@ -222,14 +222,14 @@ flip_row = bind(
         call(draw(3, 2).mT, (0,)), call(draw(), ()),
     ],
 )  # fmt: skip
-def flip(input: Any, *dims: Any) -> Any:
+def flip(input: Any, *axes: Any, dims: Any = None) -> Any:
     """Reverse the order of the elements along dimensions.
 
     >>> import pellucid as torch
     >>> torch.tensor([1, 2, 3]).flip(0)
     tensor([3, 2, 1])
     """
-    return flip_row(input, axes_of(sizes_of(dims), input.ndim))
+    return flip_row(input, axes_of(sizes_of(axes if dims is None else (dims,)), input.ndim))
 
 
 @operation(

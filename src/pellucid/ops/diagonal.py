@@ -237,7 +237,7 @@ def _indices(pair: Any, dtype: Any, device: Any) -> Tensor:
 
 trace_row = bind(
     multilinear(
-        "trace", lambda a: np.add.reduce(a.diagonal()),
+        "trace", lambda a: np.add.reduce(a.diagonal(), dtype=np.int64 if a.dtype.kind in "biu" else None),
         lambda g, a_shape: diag_embed_row(expand_row(g, (min(a_shape),)), a_shape, 0, 0, 1),
         dtypes="equal", batch=lambda op, a: sum_row(diagonal_row(a, 0, 1, 2), (1,), False),
     )

@@ -14,7 +14,7 @@ from pellucid.core import aliasing, modes
 from pellucid.core.attributes import attribute, concrete
 from pellucid.core.inplace import check_writable, overwrite
 from pellucid.core.kinds import Kind, plain
-from pellucid.core.primitive import general
+from pellucid.core.primitive import elementwise, general, same
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.core.views import current_node
@@ -43,6 +43,20 @@ def _check_std(std: float) -> None:
         raise refusal(RuntimeError, f"normal expects std >= 0.0, but found std {std:g}")
 
 
+def _drawn(name: str, grad_name: str) -> Any:
+    """A row (parameter, what was drawn): the draw itself, whose derivative by the parameter PyTorch calls zero."""
+    return bind(
+        elementwise(
+            name, lambda a, b: np.broadcast_to(b, np.broadcast_shapes(a.shape, b.shape)).copy(),
+            lambda g: zeros_like_row(g), same, grad_name=grad_name, dtypes="any",
+        )
+    )  # fmt: skip
+
+
+drawn_normal_row = _drawn("drawn_normal", "NormalBackward3")
+drawn_bernoulli_row = _drawn("drawn_bernoulli", "BernoulliBackward0")
+
+
 def normal(
     mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, out: Tensor | None = None,
     dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
@@ -63,7 +77,11 @@ def normal(
         fill_array(array, normal_numbers(float(mean), float(std)), generator)
         return made(array, requires_grad, out, "normal")
     array = _normal_of_tensors(mean, std, generator)
-    return marked(made(array, requires_grad, out, "normal"), (mean, std), "normal")
+    result = made(array, requires_grad, out, "normal")
+    for parameter in (mean, std) if out is None else ():
+        if isinstance(parameter, Tensor) and parameter.requires_grad:
+            result = drawn_normal_row(parameter, result)
+    return result
 
 
 def _normal_of_tensors(mean: Any, std: Any, generator: Any) -> np.ndarray:
@@ -103,7 +121,8 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, 
     chances = concrete(input, "bernoulli()")
     array = np.empty(chances.shape, plain(chances.dtype))
     fill_array(array, _bernoulli_of(chances, array), generator)
-    return marked(made(array, False, out, "bernoulli"), (input,), "bernoulli")
+    result = made(array, False, out, "bernoulli")
+    return drawn_bernoulli_row(input, result) if out is None and input.requires_grad else result
 
 
 def _bernoulli_of(p: np.ndarray, target: np.ndarray) -> Fill:

@@ -32,15 +32,17 @@ exp = unary(
     tensor([1.0000, 2.7183])
     """,
 )  # fmt: skip
-exp2 = unary("exp2", np.exp2, lambda g, y: g * (y * LN2), lower="llvm.exp2", doc="2 to the power of each element.")
-expm1 = unary("expm1", np.expm1, lambda g, y: g * (y + 1), doc="e to the power of each element, minus 1, exact near 0.")
+exp2 = unary("exp2", np.exp2, lambda g, y: g * (y * LN2), lower="llvm.exp2", aliases=("torch.special.exp2",),
+             doc="2 to the power of each element.")  # fmt: skip
+expm1 = unary("expm1", np.expm1, lambda g, y: g * (y + 1), aliases=("torch.special.expm1",),
+              doc="e to the power of each element, minus 1, exact near 0.")  # fmt: skip
 log = unary("log", np.log, lambda g, a: g / a, lower="llvm.log", domain=(0.2, 3.0), doc="Natural logarithm.")
 log2 = unary("log2", np.log2, lambda g, a: g / (a * LN2), lower="llvm.log2", domain=(0.2, 3.0),
              doc="Logarithm to the base 2.")  # fmt: skip
 log10 = unary("log10", np.log10, lambda g, a: g / (a * LN10), lower="llvm.log10", domain=(0.2, 3.0),
               doc="Logarithm to the base 10.")  # fmt: skip
 log1p = unary("log1p", np.log1p, lambda g, a: g / (a + 1), domain=(-0.8, 3.0), grad_name="Log1PBackward0",
-              doc="Natural logarithm of 1 plus each element, exact near 0.")  # fmt: skip
+              aliases=("torch.special.log1p",), doc="Natural logarithm of 1 plus each element, exact near 0.")  # fmt: skip
 sqrt = unary("sqrt", np.sqrt, lambda g, y: g / (2 * y), lower="llvm.sqrt", domain=(0.2, 3.0), doc="Square root.")
 rsqrt = unary("rsqrt", lambda a: np.reciprocal(np.sqrt(a)), lambda g, y: -0.5 * g * (y * y * y), domain=(0.2, 3.0),
               doc="1 divided by the square root.")  # fmt: skip
@@ -79,7 +81,8 @@ def _sinc(a: np.ndarray) -> np.ndarray:
     return (np.sin(x) + flat) / (x + flat)  # type: ignore[no-any-return]
 
 
-sinc = unary("sinc", _sinc, lambda g, a: _sinc_rule(g, a * math.pi), doc="sin(πx) / (πx), and 1 at 0.")
+sinc = unary("sinc", _sinc, lambda g, a: _sinc_rule(g, a * math.pi), aliases=("torch.special.sinc",),
+             doc="sin(πx) / (πx), and 1 at 0.")  # fmt: skip
 
 
 def _sinc_rule(g: Any, x: Any) -> Any:
@@ -97,7 +100,8 @@ rad2deg = unary("rad2deg", lambda a: a * (180 / math.pi), lambda g: g * (180 / m
 
 sinh = unary("sinh", np.sinh, lambda g, a: g * cosh(a), doc="Hyperbolic sine.")
 cosh = unary("cosh", np.cosh, lambda g, a: g * sinh(a), doc="Hyperbolic cosine.")
-tanh = unary("tanh", np.tanh, lambda g, y: g * (1 - y * y), lower="llvm.tanh", doc="Hyperbolic tangent.")
+tanh = unary("tanh", np.tanh, lambda g, y: g * (1 - y * y), lower="llvm.tanh",
+             aliases=("torch.nn.functional.tanh",), doc="Hyperbolic tangent.")  # fmt: skip
 asinh = unary("asinh", np.arcsinh, lambda g, a: g / sqrt(a * a + 1), aliases=("arcsinh",),
               doc="Inverse hyperbolic sine.")  # fmt: skip
 acosh = unary("acosh", np.arccosh, lambda g, a: g / (sqrt(a - 1) * sqrt(a + 1)), domain=(1.2, 3.0),
@@ -115,6 +119,7 @@ def _sigmoid(a: np.ndarray) -> np.ndarray:
 
 sigmoid = unary(
     "sigmoid", _sigmoid, lambda g, y: g * (y * (1 - y)), lower="sigmoid",
+    aliases=("torch.special.expit", "torch.nn.functional.sigmoid"),
     doc="""1 / (1 + exp(-x)): every number squeezed between 0 and 1.
 
     >>> import pellucid as torch
@@ -146,7 +151,7 @@ def _logits(draw: Draw) -> Iterable[Sample]:
     yield call(draw(2, 3), eps=0.01)
 
 
-@operation(samples=_logits, domain=(0.05, 0.95), inplace=True)
+@operation(samples=_logits, domain=(0.05, 0.95), inplace=True, aliases=("torch.special.logit",))
 def logit(input: Any, eps: float | None = None) -> Any:
     """log(x / (1 - x)), the inverse of sigmoid; with `eps`, x is first brought between eps and 1 - eps.
 
@@ -171,8 +176,19 @@ def _copysign_rule(g: Any, y: Any, a: Any) -> Any:
 
 copysign = binary("copysign", np.copysign, _copysign_rule, lambda g: zeros_like_row(g), dtypes="float",
                   doc="The size of each element with the sign of the other.")  # fmt: skip
+
+
+def logaddexp_of(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """NumPy's, and for complex numbers the same from the one with the larger real part."""
+    if a.dtype.kind != "c":
+        return np.logaddexp(a, b)  # type: ignore[no-any-return]
+    larger = a.real >= b.real
+    high, low = np.where(larger, a, b), np.where(larger, b, a)
+    return high + np.log1p(np.exp(low - high))  # type: ignore[no-any-return]
+
+
 logaddexp = binary(
-    "logaddexp", only("f", np.logaddexp), lambda g, a, b: g * sigmoid(a - b), lambda g, a, b: g * sigmoid(b - a),
+    "logaddexp", only("fc", logaddexp_of), lambda g, a, b: g * sigmoid(a - b), lambda g, a, b: g * sigmoid(b - a),
     samples=pairs, inplace=False, doc="log(exp(input) + exp(other)), without overflow.",
 )  # fmt: skip
 logaddexp2 = binary(
@@ -189,7 +205,7 @@ def _xlogy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 xlogy = binary(
     "xlogy", _xlogy,
     lambda g, a, b: drop(g * log(b), (a == 0) & (b <= 0)), lambda g, a, b: g * (a / b),
-    dtypes="float", domain=(0.2, 3.0),
+    dtypes="float", domain=(0.2, 3.0), aliases=("torch.special.xlogy",),
     doc="""input * log(other), and 0 where input is 0.
 
     >>> import pellucid as torch
@@ -222,11 +238,11 @@ def special(name: str) -> Callable[..., Any]:
 
 
 erf = unary("erf", lambda a: special("erf")(a), lambda g, a: g * (2 / ROOT_PI * exp(-a * a)),
-            doc="The error function: 2/√π times the integral of exp(-t²) from 0 to x.")  # fmt: skip
+            aliases=("torch.special.erf",), doc="The error function: 2/√π times the integral of exp(-t²) from 0 to x.")  # fmt: skip
 erfc = unary("erfc", lambda a: special("erfc")(a), lambda g, a: -g * (2 / ROOT_PI * exp(-a * a)),
-             doc="1 minus the error function, exact where that is small.")  # fmt: skip
+             aliases=("torch.special.erfc",), doc="1 minus the error function, exact where that is small.")  # fmt: skip
 erfinv = unary("erfinv", lambda a: special("erfinv")(a), lambda g, y: g * (ROOT_PI / 2 * exp(y * y)),
-               domain=(-0.9, 0.9), doc="Inverse error function.")  # fmt: skip
+               domain=(-0.9, 0.9), aliases=("torch.special.erfinv",), doc="Inverse error function.")  # fmt: skip
 
 def _lgamma(a: np.ndarray) -> Any:
     """SciPy's is -inf at -inf, and overflows next to 0, where the function is -log |a|."""
@@ -235,7 +251,7 @@ def _lgamma(a: np.ndarray) -> Any:
 
 
 lgamma = unary("lgamma", _lgamma, lambda g, a: g * digamma(a), domain=(0.3, 4.0),
-               doc="Logarithm of the absolute value of the gamma function.")  # fmt: skip
+               aliases=("torch.special.gammaln",), doc="Logarithm of the absolute value of the gamma function.")  # fmt: skip
 
 
 def _digamma(a: np.ndarray) -> np.ndarray:
@@ -247,7 +263,8 @@ def _digamma(a: np.ndarray) -> np.ndarray:
 
 TRIGAMMA = "PyTorch's trigamma is right to 1e-9 only; finite differences and SciPy agree with ours"
 digamma = unary("digamma", _digamma, lambda g, a: g * polygamma_row(a, 1), domain=(0.3, 4.0),
-                unclaimed={"gradient_equals_torch": TRIGAMMA}, doc="Derivative of lgamma.")  # fmt: skip
+                unclaimed={"gradient_equals_torch": TRIGAMMA},
+                aliases=("torch.special.digamma", "torch.special.psi"), doc="Derivative of lgamma.")  # fmt: skip
 
 
 def _polygamma(a: np.ndarray, n: int) -> np.ndarray:
@@ -266,7 +283,8 @@ polygamma_row = bind(elementwise("polygamma", _polygamma, lambda g, a, n: g * po
         call(2, draw(2, 0)), call(1, draw(3, 2).mT), call(4, draw(2)), call(0, draw()),
     ],
     domain=(0.5, 4.0),
-    methods=(), unclaimed=dict.fromkeys(("forward_equals_torch", "gradient_equals_torch"), TRIGAMMA),
+    methods=(), aliases=("torch.special.polygamma",),
+    unclaimed=dict.fromkeys(("forward_equals_torch", "gradient_equals_torch"), TRIGAMMA),
 )  # fmt: skip
 def polygamma(n: int, input: Any) -> Any:
     """The n-th derivative of digamma."""

@@ -70,7 +70,7 @@ expand_row = bind(
     ],
     reference="",
 )  # fmt: skip
-def expand(input: Any, *sizes: Any) -> Any:
+def expand(input: Any, *sizes: Any, size: Any = None, implicit: bool = False) -> Any:
     """Repeat dimensions of size 1 without copying; -1 keeps a size.
 
     >>> import pellucid as torch
@@ -78,7 +78,7 @@ def expand(input: Any, *sizes: Any) -> Any:
     tensor([[1, 1, 1],
             [2, 2, 2]])
     """
-    sizes, shape = sizes_of(sizes), tuple(input.shape)
+    sizes, shape = sizes_of(sizes if size is None else (size,)), tuple(input.shape)
     extra = len(sizes) - len(shape)
     if -1 in sizes:
         if -1 in sizes[: max(extra, 0)]:

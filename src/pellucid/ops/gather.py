@@ -27,6 +27,7 @@ from pellucid.ops.flat_index import (
 from pellucid.ops.masked import filling
 from pellucid.ops.operation import COMPOSED, Draw, Sample, call, operation
 from pellucid.ops.shape import reshape, reshape_row, unsqueeze_row
+from pellucid.ops.slicing import slice_row
 
 index_fill_row = filling("index_fill", "IndexFillBackward0")
 
@@ -50,7 +51,7 @@ def index_of(index: Any, name: str) -> Any:
     """An index tensor, refused when it holds no integers."""
     if not isinstance(index, Tensor):
         raise refusal(TypeError, f"{name}(): argument 'index' must be Tensor, not {type(index).__name__}")
-    if index.array.dtype.char not in "ilq":
+    if index.array.dtype.char not in "ilq" and not (index.array.size == 0 and index.array.dtype.kind in "iu"):
         raise refusal(RuntimeError, f"{name}(): Expected dtype int32/int64 for index", try_="index.long()")
     return index
 
@@ -247,6 +248,8 @@ def lengthwise_index(input: Any, dim: int, index: Any, name: str, src: Any = Non
     """Check the arguments of gather and scatter: the axis and the index with as many dimensions as the tensor."""
     index = index_of(index, name)
     axis = axis_of(dim, input.ndim)
+    if index.array.size == 0 and name == "gather" and (index.ndim or 1) != (input.ndim or 1):
+        return axis, index  # PyTorch asks nothing of an index that names nothing
     if (index.ndim or 1) != (input.ndim or 1):
         raise refusal(
             RuntimeError,
@@ -289,6 +292,8 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
             [4]])
     """
     axis, index = lengthwise_index(input, dim, index, "gather")
+    if index.array.size == 0:
+        return reshape(slice_row(reshape(input, (-1,)), (slice(0, 0),)), tuple(index.shape))
     tensor, places = lines(input, index)
     found = take_along_row(tensor, places, axis)
     return found if index.ndim else reshape(found, ())
@@ -312,7 +317,7 @@ def take_along_dim(input: Any, indices: Any, dim: Any = None) -> Any:
     tensor([[1, 2, 3]])
     """
     if dim is None:
-        return gather(reshape(input, (-1,)), 0, reshape(indices, (-1,)))
+        return take_along_dim(reshape(input, (-1,)), reshape(indices, (-1,)), 0)
     axis = axis_of(dim, input.ndim)
     if input.ndim != indices.ndim:
         raise refusal(
@@ -323,4 +328,4 @@ def take_along_dim(input: Any, indices: Any, dim: Any = None) -> Any:
     shape = [max(n, m) if 0 not in (n, m) else 0 for n, m in zip(input.shape, indices.shape, strict=True)]
     wide = expand_row(input, tuple(input.shape[axis] if i == axis else n for i, n in enumerate(shape)))
     places = expand_row(indices, tuple(indices.shape[axis] if i == axis else n for i, n in enumerate(shape)))
-    return gather(wide, axis, places)
+    return gather(wide, axis, places + (places < 0) * input.shape[axis])  # -1 is the last, unlike in gather

@@ -16,8 +16,10 @@ from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
 from pellucid.ops.arguments import Shape, axis_of, expect
 from pellucid.ops.axes import permute_row
+from pellucid.ops.convert import as_type
 from pellucid.ops.matmul import column, dot_row, matmul
 from pellucid.ops.operation import COMPOSED, call, operation
+from pellucid.ops.reduce import sum_row
 from pellucid.ops.shape import aligned, reshape_row
 
 
@@ -86,6 +88,9 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     first, second = _contracted(a.ndim, b.ndim, dims)
     expect(len(first) == len(second), "tensordot: both dimension lists should have same length")
     for i, j in zip(first, second, strict=True):
+        if 1 in (a.shape[i], b.shape[j]):  # a dimension of size 1 meets one of any size
+            a = a if a.shape[i] == 1 else as_type(sum_row(a, (i,), True), a.dtype)
+            b = b if b.shape[j] == 1 else as_type(sum_row(b, (j,), True), b.dtype)
         sizes = f"first has size {a.shape[i]} in dim {i} and second has size {b.shape[j]} in dim {j}"
         expect(a.shape[i] == b.shape[j], f"tensordot: contracted dimensions need to match, but {sizes}")
     free_a = [i for i in range(a.ndim) if i not in first]

@@ -10,7 +10,7 @@ import numpy as np
 
 from pellucid import return_types
 from pellucid.core.attributes import concrete
-from pellucid.core.primitive import constant
+from pellucid.core.primitive import constant, elementwise, same
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.along import bare, lengthwise, line_samples, picker, take_along, take_along_row
@@ -173,6 +173,14 @@ neighbours_row = bind(
 )  # fmt: skip
 
 
+# Zero, with the derivative of the identity: it carries the gradient of q into a weight worked out as a constant.
+departure_row = bind(elementwise("departure", np.zeros_like, same))
+span_row = bind(
+    constant("span", lambda a, axis: np.maximum(_valid(a, axis) - 1, 0).astype(a.dtype), 1,
+             batch=lambda op, a, axis: op(a, axis + 1))
+)  # fmt: skip
+
+
 def _asked(input: Any, q: Any, interpolation: str, name: str) -> tuple[tuple[float, ...], bool]:
     """The quantiles asked for, checked, and whether it is a single one."""
     if interpolation not in INTERPOLATIONS:
@@ -200,6 +208,9 @@ def _quantile(input: Any, q: Any, dim: int | None, keepdim: bool, options: tuple
     axis = 0 if dim is None else axis_of(dim, rank)
     lines = reshape_row(input, (input.array.size,)) if dim is None or not rank else input
     below, above, weight = neighbours_row(bare(lines), axis, asked, interpolation, skip_nan)
+    if isinstance(q, Tensor) and interpolation == "linear":
+        moved = reshape_row(departure_row(q), (len(asked), *(1,) * (lines.ndim - 1 - axis)))
+        weight = weight + moved * span_row(bare(lines), axis)
     low, high = take_along_row(lines, below, axis), take_along_row(lines, above, axis)
     found = lerp(low, high, weight)
     front = permute_row(found, (axis, *(i for i in range(lines.ndim) if i != axis)))

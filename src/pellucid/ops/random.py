@@ -119,6 +119,7 @@ def fill_array(array: np.ndarray, fill: Fill, generator: Any) -> None:
     if tracer is not None:  # a captured program draws anew at every call
         return tracer.draw(fill_array, array, fill, generator)  # type: ignore[no-any-return]
     if array.dtype.kind == "c":
+        array = array if array.ndim else array.reshape(1)  # a view in other units needs a dimension
         parts = array.view(np.dtype(f"f{array.dtype.itemsize // 2}")) if array.flags.c_contiguous else None
         if parts is None:
             packed = np.empty(array.shape, array.dtype)

@@ -297,9 +297,9 @@ def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: An
     """
     input = as_type(input, dtype)
     if dim is None:
-        return prod_all_row(input)
+        return as_type(prod_all_row(input), dtype)
     axis = axis_of(dim, input.ndim)
-    return prod_row(input, (axis,) if input.ndim else (), keepdim)
+    return as_type(prod_row(input, (axis,) if input.ndim else (), keepdim), dtype)
 
 
 # --- truth and counts
@@ -419,6 +419,7 @@ logsumexp_row = bind(
         call(draw(2, 3), (0, 1)), call(draw(2, 3, 4), dim=(0, 2), keepdim=True), call(draw(2, 3), 0, True),
         call(draw(2, 0), 0), call(draw(2, 3) * 500, 1), *line_samples(draw),
     ],
+    aliases=("torch.special.logsumexp",),
 )  # fmt: skip
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     """Logarithm of the sum of exponentials along dimensions, without overflow.

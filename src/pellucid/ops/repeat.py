@@ -46,7 +46,7 @@ repeat_row = bind(
     ],
     reference="",
 )  # fmt: skip
-def repeat(input: Any, *repeats: Any) -> Any:
+def repeat(input: Any, *counts: Any, repeats: Any = None) -> Any:
     """Copies of the tensor side by side, so many along each dimension.
 
     >>> import pellucid as torch
@@ -54,7 +54,7 @@ def repeat(input: Any, *repeats: Any) -> Any:
     tensor([[1, 2, 1, 2],
             [1, 2, 1, 2]])
     """
-    counts = sizes_of(repeats)
+    counts = sizes_of(counts if repeats is None else (repeats,))
     if len(counts) < input.ndim:
         raise refusal(
             RuntimeError,
@@ -76,7 +76,7 @@ def repeat(input: Any, *repeats: Any) -> Any:
         call(draw(3, 2).mT, [2]),
     ],
 )  # fmt: skip
-def tile(input: Any, *dims: Any) -> Any:
+def tile(input: Any, *counts: Any, dims: Any = None) -> Any:
     """Like repeat, but missing counts (of leading dimensions) are 1.
 
     >>> import pellucid as torch
@@ -84,7 +84,7 @@ def tile(input: Any, *dims: Any) -> Any:
     tensor([[1, 1],
             [2, 2]])
     """
-    counts = sizes_of(dims)
+    counts = sizes_of(counts if dims is None else (dims,))
     return repeat(input, (1,) * (input.ndim - len(counts)) + counts)
 
 

@@ -16,8 +16,8 @@ from pellucid.core.record import bind
 from pellucid.ops.along import bare, lengthwise, line_samples, taker
 from pellucid.ops.arguments import axis_of, refusal, refuse
 from pellucid.ops.axes import flip_row
-from pellucid.ops.convert import as_type
-from pellucid.ops.elementwise import exp
+from pellucid.ops.convert import as_type, clone
+from pellucid.ops.elementwise import exp, logaddexp_of
 from pellucid.ops.join import cat
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.slicing import slice_row, unslice_row
@@ -102,7 +102,7 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     >>> torch.tensor([1, 2, 3]).cumsum(0)
     tensor([1, 3, 6])
     """
-    return cumsum_row(as_type(input, dtype), axis_of(dim, input.ndim))
+    return as_type(cumsum_row(as_type(input, dtype), axis_of(dim, input.ndim)), dtype)
 
 
 # --- products
@@ -146,7 +146,7 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     >>> torch.tensor([1, 2, 3, 4]).cumprod(0)
     tensor([ 1,  2,  6, 24])
     """
-    return cumprod_row(as_type(input, dtype), axis_of(dim, input.ndim))
+    return as_type(cumprod_row(as_type(input, dtype), axis_of(dim, input.ndim)), dtype)
 
 
 # --- extremes
@@ -244,9 +244,18 @@ def _logcumsumexp_forward(tangents: Any, y: Any, inputs: Any, params: Any) -> An
     return flip_row(carried(flip_row(gained, (axis,)), share, axis), (axis,))
 
 
+def _logcumsumexp(a: np.ndarray, axis: int) -> np.ndarray:
+    if a.dtype.kind != "c":
+        return np.logaddexp.accumulate(a, axis)
+    y = np.array(np.moveaxis(a, axis, 0))
+    for i in range(1, len(y)):
+        y[i] = logaddexp_of(y[i - 1], y[i])
+    return np.moveaxis(y, 0, axis)
+
+
 logcumsumexp_row = bind(
     general(
-        "logcumsumexp", lengthwise(np.logaddexp.accumulate), _logcumsumexp_back,
+        "logcumsumexp", lengthwise(_logcumsumexp), _logcumsumexp_back,
         jvp=_logcumsumexp_forward, dtypes="equal", batch=lambda op, a, axis: op(a, axis + 1),
     )
 )  # fmt: skip
@@ -286,6 +295,8 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     if n < 0:
         raise refusal(RuntimeError, f"order must be non-negative but got {n}")
     axis = axis_of(dim, input.ndim)
+    if n == 0:
+        return clone(input)
     pieces = [piece for piece in (prepend, input, append) if piece is not None]
     whole = input if len(pieces) == 1 else cat(pieces, axis)
     for _ in range(min(n, whole.shape[axis])):

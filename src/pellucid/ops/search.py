@@ -181,7 +181,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
         raise refusal(RuntimeError, "bincount only supports 1-d non-negative integral inputs.")
     if minlength < 0:
         raise refusal(RuntimeError, f"minlength should be >= 0, but is {minlength}")
-    check_room("bincount", (max(minlength, int(array.max(initial=-1)) + 1),), np.dtype(np.int64))
+    check_room("bincount", (max(minlength, int(array.max(initial=0)) + 1),), np.dtype(np.int64))
     if weights is None or not array.size:  # PyTorch counts nothing in int64, weights or not
         return wrap(np.bincount(array, None, minlength))
     heavy = concrete(weights, "bincount()")

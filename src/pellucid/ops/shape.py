@@ -96,7 +96,7 @@ def _shape_samples(draw: Draw) -> list[Sample]:
     ]  # fmt: skip
 
 
-def reshape(input: Any, *shape: Any) -> Any:
+def reshape(input: Any, *sizes: Any, shape: Any = None) -> Any:
     """The same elements in another shape; one size may be -1. A view if possible, else a copy.
 
     >>> import pellucid as torch
@@ -104,7 +104,7 @@ def reshape(input: Any, *shape: Any) -> Any:
     tensor([[0, 1, 2],
             [3, 4, 5]])
     """
-    sizes = _requested(input, shape)
+    sizes = _requested(input, sizes if shape is None else (shape,))
     array = getattr(input, "array", None)
     if isinstance(array, ndarray) and not array.flags.c_contiguous and not _is_view(array, sizes):
         return unsafe_view_row(clone_row(input, "C"), sizes)
@@ -120,7 +120,7 @@ publish(reshape, samples=_shape_samples)
 
 
 @operation(samples=_shape_samples, reference="", name="view", unclaimed=LAYOUT_DECIDES)
-def view(input: Any, *shape: Any) -> Any:
+def view(input: Any, *shape: Any, size: Any = None, dtype: Any = None) -> Any:
     """The same memory in another shape, or (given a dtype) read as elements of another type.
 
     >>> import pellucid as torch
@@ -128,6 +128,8 @@ def view(input: Any, *shape: Any) -> Any:
     tensor([[0, 1],
             [2, 3]])
     """
+    if size is not None or dtype is not None:
+        shape = (dtype if size is None else size,)
     if len(shape) == 1 and isinstance(shape[0], dtypes.dtype):
         return _reinterpret(input, shape[0].numpy)
     sizes = _requested(input, shape)

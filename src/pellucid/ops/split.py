@@ -5,7 +5,7 @@ cost of a split does not depend on how many parts are used.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -82,9 +82,8 @@ def _views(row: Row, input: Any, indices: Indices) -> tuple[Any, ...]:
 
 def _ranges(sizes: Sequence[int], axis: int) -> Indices:
     """One index per part: consecutive ranges of the given sizes."""
-    stops = np.cumsum(np.asarray(sizes, np.int64)).tolist()
     before = (ALL,) * axis
-    return tuple((*before, slice(stop - n, stop), ...) for stop, n in zip(stops, sizes, strict=True))
+    return tuple((*before, slice(stop - n, stop), ...) for stop, n in zip(accumulate(sizes), sizes, strict=True))
 
 
 def _needs_dimension(input: Any, name: str) -> None:
@@ -237,7 +236,8 @@ def _split_along(name: str, axis: int, rank: int) -> None:
                 f"with {input.ndim} dimensions!",
             )
         along = 0 if name == "hsplit" and input.ndim == 1 else axis
-        if isinstance(indices_or_sections, int) and input.shape[along] % indices_or_sections:
+        sections = indices_or_sections
+        if isinstance(sections, int) and (sections <= 0 or input.shape[along] % sections):
             raise refusal(
                 RuntimeError,
                 f"torch.{name} attempted to split along dimension {along}, but the size of the dimension "
