@@ -12,7 +12,7 @@ TORCH  := torch==2.13.0
 ORACLE ?= yes
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers docs-test check bench soak clean
+.PHONY: help demo test lint types layers docs docs-test check bench conformance soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name what; \
@@ -34,13 +34,21 @@ types: $(VENV)/dev.stamp ## check types with mypy, strict on the engine
 layers: $(VENV)/dev.stamp ## check that every module imports only from lower layers
 	$(VENV)/bin/lint-imports --no-logo
 
-docs-test: $(VENV)/dev.stamp ## run the examples of the documentation and of the docstrings
+docs-test: $(VENV)/dev.stamp ## run the examples of documentation and docstrings; generated pages must be current
+	$(RUN) docs/build.py --check
 	$(RUN) -m pytest tests/test_docs.py src/pellucid --doctest-modules
+
+docs: $(VENV)/dev.stamp ## write the pages of docs/ that are made of the code's own tables
+	$(RUN) docs/build.py
 
 check: lint types layers docs-test ## lint, types, layers and docs-test
 
 bench: $(VENV)/dev.stamp $(VENV)/torch.stamp ## measure speed, interleaved with torch when it is installed
 	$(RUN) bench/run.py
+
+conformance: $(VENV)/dev.stamp $(VENV)/torch.stamp ## hold every operator to PyTorch's own database (needs torch)
+	@$(PIP) expecttest
+	$(RUN) bench/conformance.py
 
 soak: $(VENV)/dev.stamp $(VENV)/torch.stamp ## the long forms of the tests, then memory and scaling
 	PELLUCID_SOAK=1 $(RUN) -m pytest -n 2 --timeout 3600

@@ -6,6 +6,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
+from sys import _getframe
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -84,6 +86,7 @@ class Operation:
     inplace: bool = False
     reference: str | None = None  # its name in PyTorch if that differs from `module.name`; "" when it has none
     unclaimed: Mapping[str, str] = field(default_factory=dict)  # claims of the tests that it does not make, and why
+    home: str = ""  # the module that publishes it
 
 
 # By the path within torch: "exp", "linalg.multi_dot", "nn.functional.silu".
@@ -126,7 +129,7 @@ def publish(
         home, _, public = path.rpartition(".")
         OPERATIONS[path.removeprefix("torch.")] = Operation(
             public, called, function.__doc__ or "", samples, domain, home, bool(methods), inplace, reference,
-            unclaimed or {},
+            unclaimed or {}, home_of(_getframe(1)),
         )  # fmt: skip
     for method in (*methods, *(near if methods else ())):
         attach(method, function)
@@ -134,6 +137,13 @@ def publish(
         for public in (name, *near):
             attach(f"{public}_", in_place(function, f"{public}_"))
     return function
+
+
+def home_of(frame: FrameType | None) -> str:
+    """The name of the first module outside this one that a call came from."""
+    while frame is not None and frame.f_globals["__name__"] == __name__:
+        frame = frame.f_back
+    return "" if frame is None else str(frame.f_globals["__name__"])
 
 
 def with_out(function: Function, name: str) -> Function:
