@@ -1,6 +1,7 @@
 """Measure Pellucid beside PyTorch eager, in one process and in turns.
 
     python bench/run.py              speed of small programs, single operations and the import
+    python bench/run.py --kernels    convolution, pooling, normalisation ... forward and backward
     python bench/run.py --memory     resident memory over 100 000 training steps
     python bench/run.py --scaling    cost per node for chains of a thousand to a million nodes
 
@@ -93,6 +94,15 @@ def speed_rows(libraries: dict, rounds: int) -> list[Row]:
         floor = workloads.single_op_numpy(numpy, op)
         build = functools.partial(workloads.single_op, name=op)
         rows.append(_row(f"one {op}", libraries, build, rounds, floor=floor))
+    return rows
+
+
+def kernel_rows(libraries: dict, rounds: int) -> list[Row]:
+    """Operations whose kernels are ours, forward and backward: none may take more than 1.5 times PyTorch's time."""
+    rows = []
+    for name in workloads.KERNELS:
+        build = functools.partial(workloads.kernel, name=name)
+        rows.append(_row(name, libraries, build, rounds, goal=0.67))
     return rows
 
 
@@ -208,7 +218,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 def _goal(row: Row) -> str:
     if row.goal is None or row.ratio is None:
         return ""
-    return f"{row.goal:.1f}x {'met' if row.ratio >= row.goal else 'MISSED'}"
+    return f"{row.goal:.2g}x {'met' if row.ratio >= row.goal else 'MISSED'}"
 
 
 def _progress(what: str) -> None:
@@ -264,6 +274,7 @@ def parse_arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--memory", action="store_true", help="measure memory over many training steps")
+    parser.add_argument("--kernels", action="store_true", help="measure only the operations with kernels of ours")
     parser.add_argument("--scaling", action="store_true", help="measure the cost per node of long chains")
     parser.add_argument("--rounds", type=int, default=15, help="rounds per row, the best counts (default 15)")
     parser.add_argument("--steps", type=int, default=100_000, help="steps of --memory (default 100000)")
@@ -290,8 +301,11 @@ def main() -> None:
         results["memory"] = memory_growth(pellucid, arguments.steps)
         _clear_progress()
         print_memory(results["memory"])
-    if not (arguments.scaling or arguments.memory):
+    if arguments.kernels:
+        results["kernels"] = _report(kernel_rows(libraries, arguments.rounds))
+    if not (arguments.scaling or arguments.memory or arguments.kernels):
         rows = speed_rows(libraries, arguments.rounds) + allocator_rows(arguments.rounds) + import_rows(libraries)
+        rows += kernel_rows(libraries, arguments.rounds)
         results["speed"] = _report(rows)
     write_results(results)
 

@@ -4,6 +4,7 @@ Each builder takes the library (`torch` or `pellucid`), makes its inputs, and re
 arguments that does the work once. Nothing here knows which library it was given.
 """
 
+import functools
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -59,6 +60,70 @@ def single_op_numpy(numpy, name: str) -> Step:
     a = generator.random(shape, dtype=numpy.float32)
     b = generator.random(shape, dtype=numpy.float32)
     return lambda: function(numpy, a, b)
+
+
+# Forward and backward of one operation of medium size: the shapes of its float inputs, and what is computed of them.
+# Integers are drawn below `below`; every result is weighted by fixed random numbers of its own shape and summed.
+KERNELS: dict[str, tuple[tuple[tuple[int, ...], ...], Callable]] = {
+    "conv2d 64x3x32x32 -> 16, 3x3": (
+        ((64, 3, 32, 32), (16, 3, 3, 3), (16,)),
+        lambda torch, x, w, b: torch.nn.functional.conv2d(x, w, b, padding=1),
+    ),
+    "conv2d 32x64x8x8 -> 64, 3x3": (
+        ((32, 64, 8, 8), (64, 64, 3, 3), (64,)),
+        lambda torch, x, w, b: torch.nn.functional.conv2d(x, w, b, padding=1),
+    ),
+    "max_pool2d 64x16x32x32, 2": (((64, 16, 32, 32),), lambda torch, x: torch.nn.functional.max_pool2d(x, 2)),
+    "max_pool2d 64x16x32x32, 3 step 2": (
+        ((64, 16, 32, 32),),
+        lambda torch, x: torch.nn.functional.max_pool2d(x, 3, 2, 1),
+    ),
+    "embedding 10000x128, 64x128": (
+        ((10_000, 128),),
+        lambda torch, table: torch.nn.functional.embedding(_integers(torch, (64, 128), 10_000), table),
+    ),
+    "layer_norm 32x128x256": (
+        ((32, 128, 256), (256,), (256,)),
+        lambda torch, x, w, b: torch.nn.functional.layer_norm(x, (256,), w, b),
+    ),
+    "batch_norm 64x16x32x32": (
+        ((64, 16, 32, 32), (16,), (16,)),
+        lambda torch, x, w, b: torch.nn.functional.batch_norm(x, None, None, w, b, training=True),
+    ),
+    "softmax 32x8x128x128": (((32, 8, 128, 128),), lambda torch, x: torch.softmax(x, -1)),
+    "gelu 64x1024": (((64, 1024),), lambda torch, x: torch.nn.functional.gelu(x)),
+    "cross entropy 4096x65": (
+        ((4096, 65),),
+        lambda torch, x: torch.nn.functional.cross_entropy(x, _integers(torch, (4096,), 65)),
+    ),
+    "index_add 10000x128, 8192": (
+        ((10_000, 128), (8192, 128)),
+        lambda torch, x, source: torch.index_add(x, 0, _integers(torch, (8192,), 10_000), source),
+    ),
+    "cumsum 1024x1024": (((1024, 1024),), lambda torch, x: torch.cumsum(x, 1)),
+    "sort 1000x1000": (((1000, 1000),), lambda torch, x: torch.sort(x).values),
+}
+
+
+@functools.cache
+def _integers(torch, shape: tuple[int, ...], below: int):
+    torch.manual_seed(1)
+    return torch.randint(below, shape)
+
+
+def kernel(torch, name: str) -> Step:
+    """One operation forward and backward, with gradients of all its inputs."""
+    shapes, function = KERNELS[name]
+    torch.manual_seed(0)
+    inputs = [torch.randn(shape).requires_grad_() for shape in shapes]
+    weights = torch.rand(tuple(function(torch, *inputs).shape))
+
+    def step():
+        for x in inputs:
+            x.grad = None
+        function(torch, *inputs).backward(weights)
+
+    return step
 
 
 MLP_SIZES = (32, 64, 64, 10)
