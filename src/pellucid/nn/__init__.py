@@ -1,5 +1,14 @@
-"""Neural networks, as torch.nn has them."""
+"""Neural networks, as torch.nn has them.
 
-from pellucid.nn import functional
+>>> import pellucid as torch
+>>> torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.Identity())(torch.ones(3, 2)).shape
+torch.Size([3, 4])
+"""
 
-__all__ = ["functional"]
+from pellucid.nn import functional, init, modules, parameter
+from pellucid.nn.modules import *  # noqa: F403
+from pellucid.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
+
+__all__ = [
+    "Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional", "init", "modules", "parameter",
+]  # fmt: skip

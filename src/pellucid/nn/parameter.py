@@ -1,0 +1,151 @@
+"""Parameters and buffers: tensors that a module knows by name."""
+
+import copy
+from typing import Any
+
+from pellucid.core.provenance import here
+from pellucid.core.tensor import Tensor
+from pellucid.errors import explain
+from pellucid.ops.create import empty
+
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
+
+
+class _Named(type):
+    """`isinstance(x, Buffer)` is true of a plain tensor that is marked as one, as PyTorch has it."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return super().__instancecheck__(instance) or (
+            isinstance(instance, Tensor) and bool(instance.__dict__.get(f"_is_{cls.__name__.lower()}"))
+        )
+
+
+def _sharing(cls: type[Tensor], data: Any) -> Tensor:
+    """A new tensor of a class over the memory of another tensor."""
+    source = empty(0) if data is None else data
+    if not isinstance(source, Tensor):
+        raise TypeError(f"cannot assign '{type(data).__name__}' object: a {cls.__name__} holds a torch.Tensor")
+    made: Tensor = object.__new__(cls)
+    made.array, made.node, made._grad, made.window, made.cut = source.array, None, None, None, None
+    return made
+
+
+class Parameter(Tensor, metaclass=_Named):
+    """A tensor that a module learns: assigned to an attribute, it appears in `module.parameters()`.
+
+    >>> import pellucid as torch
+    >>> torch.nn.Parameter(torch.zeros(2))
+    Parameter containing:
+    tensor([0., 0.], requires_grad=True)
+    """
+
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> "Parameter":
+        made = _sharing(cls, data)
+        if requires_grad:
+            made.requires_grad_()
+        return made  # type: ignore[return-value]
+
+    def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
+        """Everything is done by __new__: a parameter shares its tensor's memory."""
+
+    def __repr__(self) -> str:
+        return f"Parameter containing:\n{super().__repr__()}"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Parameter":
+        if id(self) not in memo:
+            made = type(self)(self.data.clone(), self.requires_grad)
+            made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+            memo[id(self)] = made
+        return memo[id(self)]  # type: ignore[no-any-return]
+
+
+class Buffer(Tensor, metaclass=_Named):
+    """A tensor that a module keeps but does not learn; `persistent` decides whether it is saved.
+
+    >>> import pellucid as torch
+    >>> module = torch.nn.Module()
+    >>> module.steps = torch.nn.Buffer(torch.tensor(3))
+    >>> list(module.state_dict())
+    ['steps']
+    """
+
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+        source = empty(0) if data is None else data
+        made = source.detach().requires_grad_(source.requires_grad)
+        made.persistent = persistent
+        made._is_buffer = True
+        return made
+
+
+class _Uninitialized:
+    """A place for a tensor whose shape the first input will tell."""
+
+    materializes_as: type[Tensor]
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Give the tensor its shape; its values are for the caller to set."""
+        fresh = empty(tuple(shape), dtype=dtype or self.dtype)  # type: ignore[attr-defined]
+        needs = self.requires_grad  # type: ignore[attr-defined]
+        self.requires_grad_(False)  # type: ignore[attr-defined]
+        self.array = fresh.array
+        self.__class__ = self.materializes_as  # type: ignore[assignment]
+        self.requires_grad_(needs)  # type: ignore[attr-defined]
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError(
+            explain(
+                "Can't access the shape of an uninitialized parameter or buffer",
+                str(here()),
+                "a lazy module learns its shapes from the first input it sees",
+                "run the module once on an input, then look",
+            )
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+class UninitializedParameter(_Uninitialized, Parameter):
+    """A parameter without a shape yet."""
+
+    materializes_as = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> "UninitializedParameter":
+        return super().__new__(cls, empty(0, dtype=dtype), requires_grad)  # type: ignore[return-value]
+
+    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
+        """Everything is done by __new__."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "UninitializedParameter":
+        return memo.setdefault(id(self), type(self)(self.requires_grad, dtype=self.dtype))  # type: ignore[no-any-return]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return UninitializedParameter, (self.requires_grad, None, self.dtype)
+
+
+class UninitializedBuffer(_Uninitialized, Tensor):
+    """A buffer without a shape yet."""
+
+    materializes_as = Tensor
+
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> Any:
+        made = _sharing(cls, empty(0, dtype=dtype))
+        made.persistent = persistent
+        made._is_buffer = True
+        return made
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Everything is done by __new__."""
+
+
+def is_lazy(parameter: Any) -> bool:
+    """Whether a parameter or buffer has no shape yet.
+
+    >>> import pellucid as torch
+    >>> is_lazy(torch.nn.UninitializedParameter())
+    True
+    """
+    return isinstance(parameter, _Uninitialized)
