@@ -3,7 +3,15 @@
 Every message of Pellucid is written by `explain`, so that all of them read alike.
 """
 
-__all__ = ["AnomalyError", "CaptureError", "CheckpointError", "GradcheckError", "InplaceError", "explain"]
+__all__ = [
+    "AnomalyError",
+    "CaptureError",
+    "CheckpointError",
+    "GradcheckError",
+    "InplaceError",
+    "LinAlgError",
+    "explain",
+]
 
 
 def explain(what: str, where: str | None = None, why: str | None = None, try_: str | None = None) -> str:
@@ -51,3 +59,7 @@ class CheckpointError(RuntimeError):
 
 class GradcheckError(RuntimeError):
     """Analytic and numeric gradient differ; the message carries the diagnosis."""
+
+
+class LinAlgError(RuntimeError):
+    """A matrix has no inverse or no decomposition of the kind that was asked for; also `linalg.LinAlgError`."""
