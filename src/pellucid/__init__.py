@@ -55,6 +55,7 @@ from pellucid.ops.operation import namespace as _namespace
 from pellucid.ops.random import *  # noqa: F403
 from pellucid.ops.ranges import *  # noqa: F403
 from pellucid.printing import set_printoptions
+from pellucid.switches import *  # noqa: F403
 
 globals().update(_DTYPE_NAMES)
 globals().update(_namespace("torch"))
@@ -65,10 +66,14 @@ _keep_memory()
 
 # Loaded when first asked for: `import pellucid` alone brings the engine and the operations.
 _LATER = (
-    "array_api", "autograd", "compiler", "fft", "func", "linalg", "memory", "nn", "signal", "special", "testing", "transforms",
-    "utils",
+    "accelerator", "amp", "array_api", "autograd", "backends", "compiler", "cuda", "distributed", "distributions",
+    "fft", "func", "jit", "linalg", "memory", "mps", "nn", "optim", "shim", "signal", "special", "testing",
+    "transforms", "utils", "version", "xpu",
 )  # fmt: skip
-_FROM = {"capture": "pellucid.compiler", "from_dlpack": "pellucid.interop.dlpack", "vmap": "pellucid.func"}
+_FROM = {
+    "as_torch": "pellucid.shim", "capture": "pellucid.compiler", "from_dlpack": "pellucid.interop.dlpack",
+    "vmap": "pellucid.func",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> _Any:

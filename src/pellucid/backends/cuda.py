@@ -1,0 +1,39 @@
+"""Flags of CUDA's matrix products and attention kernels: they can be set and change nothing."""
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+matmul = SimpleNamespace(
+    allow_tf32=False, allow_fp16_reduced_precision_reduction=False, allow_bf16_reduced_precision_reduction=False
+)
+
+
+def is_built() -> bool:
+    """False."""
+    return False
+
+
+def sdp_kernel(*args: Any, **kwargs: Any) -> Any:
+    """A context that changes nothing."""
+    return nullcontext()
+
+
+def flash_sdp_enabled() -> bool:
+    """False."""
+    return False
+
+
+mem_efficient_sdp_enabled = flash_sdp_enabled
+
+
+def math_sdp_enabled() -> bool:
+    """True: attention is computed as its formula says."""
+    return True
+
+
+def enable_flash_sdp(enabled: bool) -> None:
+    """Accepted and ignored."""
+
+
+enable_mem_efficient_sdp = enable_math_sdp = enable_cudnn_sdp = enable_flash_sdp

@@ -1,0 +1,131 @@
+"""Pellucid under the name torch: inside `as_torch()` and `pellucid run`, `import torch` finds Pellucid.
+
+`torch` is then a module whose attributes are Pellucid's and which tells PyTorch's version; `torch.nn`,
+`torch.utils.data` and all the rest are Pellucid's modules themselves.
+"""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import os
+import runpy
+import sys
+import traceback
+import types
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pellucid
+from pellucid.core.provenance import here
+
+VERSION = "2.13.0+pellucid"
+
+
+class Torch(types.ModuleType):
+    """The module `torch` of a run: it asks Pellucid for everything, once."""
+
+    def __init__(self) -> None:
+        super().__init__("torch", pellucid.__doc__)
+        self.__version__ = VERSION
+        self.__path__: list[str] = []
+        self.__file__ = pellucid.__file__
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            value = getattr(pellucid, name)
+        except AttributeError:
+            if name.startswith("__"):
+                raise
+            raise AttributeError(missing(f"torch.{name}"), name=name, obj=self) from None
+        setattr(self, name, value)  # next time without this detour
+        return value
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(pellucid), *self.__dict__})
+
+
+def missing(path: str) -> str:
+    """What to say when a script uses something that is not there."""
+    return f"Pellucid has no {path}\n  where: {here()}"
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds `torch` and everything in it among Pellucid's modules."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if fullname != "torch" and not fullname.startswith("torch."):
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        if spec.name == "torch":
+            return Torch()
+        path = f"pellucid{spec.name.removeprefix('torch')}"
+        try:
+            module = importlib.import_module(path)
+        except ModuleNotFoundError as error:
+            if error.name is None or not path.startswith(error.name):
+                raise
+            raise ModuleNotFoundError(missing(spec.name), name=spec.name) from None
+        self.specs[spec.name] = module.__spec__
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """The module has run already; importing it under another name must not change what it says of itself."""
+        for name, original in self.specs.items():
+            if original is not None and original.name == module.__name__ and name.startswith("torch."):
+                module.__spec__ = original
+
+    def __init__(self) -> None:
+        self.specs: dict[str, Any] = {}
+
+
+@contextmanager
+def as_torch() -> Iterator[types.ModuleType]:
+    """Inside the block `import torch` gives Pellucid; afterwards everything is as it was.
+
+    >>> with as_torch() as torch:
+    ...     from torch.nn import Linear
+    >>> torch.__version__
+    '2.13.0+pellucid'
+    >>> Linear.__module__
+    'pellucid.nn.modules.linear'
+    """
+    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name == "torch" or name.startswith("torch.")}
+    finder = Finder()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield importlib.import_module("torch")
+    finally:
+        sys.meta_path.remove(finder)
+        for name in [name for name in sys.modules if name == "torch" or name.startswith("torch.")]:
+            del sys.modules[name]
+        sys.modules.update(hidden)
+
+
+def run_script(path: str, arguments: Sequence[str]) -> int:
+    """Run a PyTorch script as its own program: `sys.argv`, `__main__` and the import path are what it expects.
+
+    An exception that leaves the script is printed without the frames that only start it; returns the exit status.
+    """
+    before = sys.argv, list(sys.path)
+    with as_torch():
+        sys.argv = [path, *arguments]
+        sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+        try:
+            runpy.run_path(path, run_name="__main__")
+        except Exception as error:
+            traceback.print_exception(type(error), error, _from(path, error.__traceback__))
+            return 1
+        finally:
+            sys.argv, sys.path[:] = before
+    return 0
+
+
+def _from(path: str, trace: types.TracebackType | None) -> types.TracebackType | None:
+    """A traceback from the script's own first frame on."""
+    rest = trace
+    while rest is not None and rest.tb_frame.f_code.co_filename != path:
+        rest = rest.tb_next
+    return rest or trace

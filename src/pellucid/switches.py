@@ -1,0 +1,82 @@
+"""Settings of PyTorch that scripts make and that need nothing here: threads, precision, determinism, compile."""
+
+import os
+from typing import Any
+
+__all__ = [
+    "are_deterministic_algorithms_enabled", "compile", "get_float32_matmul_precision", "get_num_interop_threads",
+    "get_num_threads", "is_deterministic_algorithms_warn_only_enabled", "set_float32_matmul_precision",
+    "set_flush_denormal", "set_num_interop_threads", "set_num_threads", "use_deterministic_algorithms",
+]  # fmt: skip
+
+_SETTINGS: dict[str, Any] = {
+    "threads": os.cpu_count() or 1, "interop": 1, "precision": "highest", "deterministic": False,
+}  # fmt: skip
+
+
+def set_num_threads(threads: int) -> None:
+    """Remembered; the matrix products' threads are set by OPENBLAS_NUM_THREADS before the start."""
+    if not isinstance(threads, int) or threads <= 0:
+        raise RuntimeError(f"set_num_threads expects a positive integer, got {threads!r}")
+    _SETTINGS["threads"] = threads
+
+
+def get_num_threads() -> int:
+    """What was set, at first the number of cores."""
+    return int(_SETTINGS["threads"])
+
+
+def set_num_interop_threads(threads: int) -> None:
+    """Remembered."""
+    _SETTINGS["interop"] = threads
+
+
+def get_num_interop_threads() -> int:
+    """What was set."""
+    return int(_SETTINGS["interop"])
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Remembered: products of float32 are always computed in float32.
+
+    >>> set_float32_matmul_precision("high")
+    >>> get_float32_matmul_precision()
+    'high'
+    """
+    if precision not in ("highest", "high", "medium"):
+        raise RuntimeError(f"{precision} is not one of 'highest', 'high' or 'medium'")
+    _SETTINGS["precision"] = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """What was set."""
+    return str(_SETTINGS["precision"])
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Remembered: every operation here gives the same numbers every time."""
+    _SETTINGS["deterministic"] = mode
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """What was set."""
+    return bool(_SETTINGS["deterministic"])
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """False."""
+    return False
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """False: not supported, as PyTorch says on some processors."""
+    return False
+
+
+def compile(model: Any = None, **options: Any) -> Any:
+    """The model itself, which runs in eager mode; without a model, a decorator.
+
+    >>> compile(len)([1, 2])
+    2
+    """
+    return (lambda function: function) if model is None else model
