@@ -1,6 +1,7 @@
 """CUDA, which is not here: scripts that ask get an honest no, and go on on the CPU."""
 
 from contextlib import nullcontext
+from importlib import import_module
 from typing import Any
 
 from pellucid.core.provenance import here
@@ -72,12 +73,18 @@ def device(device: Any) -> Any:
     return nullcontext()
 
 
+# What works only on a device that is there.
+REFUSED = frozenset(
+    "CUDAGraph Event Stream current_device current_stream default_stream get_device_capability get_device_name "
+    "get_device_properties get_rng_state graph init ipc_collect mem_get_info memory_stats memory_summary set_device "
+    "set_rng_state stream".split()
+)
+
+
 def __getattr__(name: str) -> Any:
     if name == "amp":
-        import pellucid.amp as amp
-
-        return amp
-    if name.startswith("_"):
+        return import_module("pellucid.amp")
+    if name not in REFUSED:
         raise AttributeError(f"module 'torch.cuda' has no attribute {name!r}")
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
