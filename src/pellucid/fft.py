@@ -1,6 +1,6 @@
 """Fourier transforms, as torch.fft has them."""
 
-import pellucid.ops.fft
+import pellucid.ops.fft  # noqa: F401 (loading a family publishes its operations)
 from pellucid.ops.operation import namespace as _namespace
 
 globals().update(_namespace("torch.fft"))

@@ -1,6 +1,6 @@
 """Special functions, as torch.special has them."""
 
-import pellucid.ops.special
+import pellucid.ops.special  # noqa: F401 (loading a family publishes its operations)
 from pellucid.ops.operation import namespace as _namespace
 
 globals().update(_namespace("torch.special"))

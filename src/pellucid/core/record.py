@@ -250,20 +250,26 @@ def _unary_with_params(p: Primitive) -> Operation:
             raise explained(p, (x,), params, error) from None
         if type(y) is not ndarray:
             y = asarray(y)
+        made = new(Tensor)
+        made.array, made.node, made._grad, made.window, made.cut = y, None, None, None, None
         parent = input.node if input.window is None else current_node(input)
         if parent is None or mode is not None:
-            cut = input.cut if view else cut_beyond(input)
-            made = wrap(y, None, cut if mode is None or (parent is None and not mode.inference) else mode)
+            cut = input.cut if view or input.cut is None else input.cut.beyond
+            made.cut = cut if mode is None or (parent is None and not mode.inference) else mode
         elif flat or y.dtype.kind in "biu":
-            made = cut_off(p, (input,), wrap(y))
+            cut_off(p, (input,), made)
         else:
+            node = made.node = new(Node)
+            node.primitive, node.inputs, node.saved, node.extra = p, (parent,), keep(y, x, params), None
+            node.shape, node.stretched, node.born = y.shape, True, tick()
             frame = outside(getframe(1))
-            node = new_node(p, (parent,), keep(y, x, params), y.shape, frame)
-            made = wrap(y, node)
+            node.code, node.lasti = frame.f_code, frame.f_lasti
             if EXPOSED:
                 note_exposed(node)
-        if view and (y.base is x or (y.base is not None and owner_of(y) is owner_of(x))):
-            made.window = view_of(input, p, params)
+        if view:
+            base = y.base
+            if base is not None and (base is x or base is x.base or owner_of(y) is owner_of(x)):
+                made.window = view_of(input, p, params)
         return made
 
     return operation

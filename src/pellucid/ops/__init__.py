@@ -23,7 +23,7 @@ def load_topics(package: str, folder: str) -> None:
 
 load_topics(__name__, os.path.dirname(__file__))
 
-FAMILIES = ("fft", "linalg", "nn", "special")
+FAMILIES = ("fft", "linalg", "nn", "rare", "special")
 
 
 def load_families() -> None:

@@ -139,6 +139,7 @@ def _divided(self: Any, other: Any) -> Any:
 
 
 attach("__rtruediv__", _divided)
+attach("__rdiv__", _divided)
 
 
 def _refuse_zero(b: np.ndarray) -> None:

@@ -229,6 +229,36 @@ def empty_strided(
     return made(np.lib.stride_tricks.as_strided(memory, shape, strides), requires_grad)
 
 
+def empty_permuted(
+    size: Any, physical_layout: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor whose dimensions lie in memory in the order given, from the outermost in; its elements are not set.
+
+    >>> import pellucid as torch
+    >>> torch.empty_permuted((2, 3, 4), (0, 2, 1)).stride()
+    (12, 1, 3)
+    """
+    shape, order = one_size("empty_permuted", size), one_size("empty_permuted", physical_layout)
+    if len(shape) != len(order):
+        what = "Number of dimensions in size does not match the length of the physical_layout"
+        raise refusal(RuntimeError, f"{what}: {len(shape)} and {len(order)}")
+    if any(not 0 <= axis < len(shape) for axis in order):
+        raise refusal(RuntimeError, f"Dimension out of range (expected 0 to {len(shape) - 1}), but got {list(order)}")
+    if len(set(order)) < len(order):
+        raise refusal(RuntimeError, f"Duplicate dim not allowed, but got {list(order)}")
+    dtypes.check_device(device)
+    kind = chosen(dtype)
+    check_room("empty_permuted", shape, kind)
+    return made(_in_order(np.empty, shape, kind, order), requires_grad)
+
+
+def _in_order(make: Callable[..., np.ndarray], shape: Shape, kind: np.dtype, order: Sequence[int]) -> np.ndarray:
+    """A new array of a shape whose axes lie in memory in the order given."""
+    packed = make(tuple(shape[axis] for axis in order), kind)
+    return packed.transpose([order.index(axis) for axis in range(len(shape))])
+
+
 # --- like another tensor
 
 
@@ -259,8 +289,7 @@ def like(
     if isinstance(source, Kind) or source.flags.c_contiguous or memory_format is dtypes.contiguous_format:
         return make(tuple(source.shape), kind)
     order = sorted(range(source.ndim), key=lambda axis: -abs(source.strides[axis]))  # a stable sort
-    packed = make(tuple(source.shape[axis] for axis in order), kind)
-    return packed.transpose([order.index(axis) for axis in range(source.ndim)])
+    return _in_order(make, source.shape, kind, order)
 
 
 zeros_like = _like(
@@ -326,6 +355,7 @@ _new("new_zeros", zeros)
 _new("new_ones", ones)
 _new("new_empty", empty)
 _new("new_full", full)
+_new("new_empty_strided", empty_strided)
 
 
 def converted(array: np.ndarray, wanted: np.dtype) -> np.ndarray:
@@ -353,5 +383,6 @@ def check_fits(array: np.ndarray, wanted: np.dtype) -> None:
 
 
 __all__ = [
-    "empty", "empty_like", "empty_strided", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like",
+    "empty", "empty_like", "empty_permuted", "empty_strided", "full", "full_like", "ones", "ones_like", "zeros",
+    "zeros_like",
 ]  # fmt: skip

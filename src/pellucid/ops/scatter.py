@@ -50,7 +50,8 @@ scatter_value_row = scattering("scatter_value", "ScatterBackward1")
 
 def _scatter_add(a: ndarray, index: ndarray, c: ndarray, axis: int) -> ndarray:
     out = np.array(a, order="C")
-    np.add.at(out.reshape(-1), flat_positions(index, axis, a.shape), c)
+    # Of vectors ufunc.at has a way ten times as fast as of other shapes (64000 float32: 1330 : 140 µs).
+    np.add.at(out.reshape(-1), flat_positions(index, axis, a.shape).reshape(-1), c.reshape(-1))
     return out
 
 
@@ -158,10 +159,10 @@ def _reduce_along(
     a: ndarray, index: ndarray, c: ndarray, axis: int, reduce: str, include_self: bool
 ) -> ndarray:
     out = np.array(a, order="C")
-    flat, positions = out.reshape(-1), flat_positions(index, axis, a.shape)
+    flat, positions = out.reshape(-1), flat_positions(index, axis, a.shape).reshape(-1)
     if not include_self:
         flat[positions] = _neutral(reduce, a.dtype)
-    EXTREMES[reduce].at(flat, positions, c)
+    EXTREMES[reduce].at(flat, positions, c.reshape(-1))
     return out
 
 

@@ -107,13 +107,18 @@ def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, .
     """
     if isinstance(split_size_or_sections, (tuple, list)):
         return split_with_sizes(input, split_size_or_sections, dim)
+    return _views(split_row, input, parts_of_size(input, split_size_or_sections, dim))
+
+
+def parts_of_size(input: Any, split_size: Any, dim: int) -> Indices:
+    """The indices of parts of one size; the last may be smaller."""
     _needs_dimension(input, "split")
-    axis, size = axis_of(dim, input.ndim), int(split_size_or_sections)
+    axis, size = axis_of(dim, input.ndim), int(split_size)
     length = input.shape[axis]
     if size < 0 or (size == 0 and length):
         raise refusal(RuntimeError, f"split expects split_size be non-negative, but got split_size={size}")
     sizes = [size] * (length // size) + ([length % size] if length % size else []) if size and length else [length]
-    return _views(split_row, input, _ranges(sizes, axis))
+    return _ranges(sizes, axis)
 
 
 @operation(
@@ -130,6 +135,11 @@ def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, .
     >>> torch.arange(3).split_with_sizes([1, 2])
     (tensor([0]), tensor([1, 2]))
     """
+    return _views(split_with_sizes_row, input, parts_of_sizes(input, split_sizes, dim))
+
+
+def parts_of_sizes(input: Any, split_sizes: Any, dim: int) -> Indices:
+    """The indices of parts of the sizes given."""
     _needs_dimension(input, "split")
     axis, sizes = axis_of(dim, input.ndim), sizes_of((tuple(split_sizes),))
     if sum(sizes) != input.shape[axis] or any(n < 0 for n in sizes):
@@ -138,7 +148,7 @@ def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, .
             f"split_with_sizes expects split_sizes to sum exactly to {input.shape[axis]} (input tensor's size at "
             f"dimension {axis}), but got split_sizes={list(sizes)}",
         )
-    return _views(split_with_sizes_row, input, _ranges(sizes, axis))
+    return _ranges(sizes, axis)
 
 
 @operation(
@@ -155,14 +165,18 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     >>> torch.arange(5).chunk(2)
     (tensor([0, 1, 2]), tensor([3, 4]))
     """
+    row = split_row if input.ndim and input.shape[axis_of(dim, input.ndim)] else split_with_sizes_row
+    return _views(row, input, chunks_of(input, chunks, dim))
+
+
+def chunks_of(input: Any, chunks: int, dim: int) -> Indices:
+    """The indices of (at most) so many parts of equal size."""
     _needs_dimension(input, "chunk")
     if chunks <= 0:
         raise refusal(RuntimeError, f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     axis = axis_of(dim, input.ndim)
     length = input.shape[axis]
-    if not length:
-        return _views(split_with_sizes_row, input, _ranges([0] * chunks, axis))
-    return split(input, -(-length // chunks), axis)
+    return parts_of_size(input, -(-length // chunks), axis) if length else _ranges([0] * chunks, axis)
 
 
 @operation(

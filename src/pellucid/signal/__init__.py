@@ -1,0 +1,5 @@
+"""Signal processing, as torch.signal has it."""
+
+from pellucid.signal import windows
+
+__all__ = ["windows"]

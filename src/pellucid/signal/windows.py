@@ -1,0 +1,6 @@
+"""Windows, as torch.signal.windows has them."""
+
+import pellucid.ops.fft  # noqa: F401 (loading a family publishes its operations)
+from pellucid.ops.operation import namespace as _namespace
+
+globals().update(_namespace("torch.signal.windows"))
