@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from pellucid import dtypes
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.ops.arguments import is_floating, name_of, refusal, shifted
@@ -57,7 +58,7 @@ def _scale(y: Any, p: float) -> Any:
     return (y != 0) / (y + (y == 0)) ** (p - 1)
 
 
-def norming(name: str) -> Any:
+def norming(name: str, **columns: Any) -> Any:
     """A row (a, p, axes, keepdim) for norms of real vectors."""
     return bind(
         general(
@@ -68,7 +69,7 @@ def norming(name: str) -> Any:
             jvp=lambda tangents, y, inputs, params: (
                 sum_row(tangents[0] * _direction(inputs[0], y, *params[:2]), *params[1:]) * _scale(y, params[0])
             ),
-            dtypes="equal", batch=lambda op, a, p, axes, keepdim: op(a, p, shifted(axes), keepdim),
+            dtypes="equal", batch=lambda op, a, p, axes, keepdim: op(a, p, shifted(axes), keepdim), **columns,
         )
     )  # fmt: skip
 
@@ -77,40 +78,56 @@ norm_row = norming("linalg_vector_norm")
 dist_row = norming("dist")
 
 
-def vector_norm(input: Any, p: float, dim: Any, keepdim: bool, row: Any = norm_row) -> Any:
-    """The p-norm over dimensions (None: all elements), with PyTorch's errors."""
+def vector_norm(input: Any, p: float, dim: Any, keepdim: bool, row: Any = norm_row, dtype: Any = None) -> Any:
+    """The p-norm over dimensions (None: all elements), computed in another dtype if one is given."""
     if not is_floating(input):
         what = "linalg.vector_norm: Expected a floating point or complex tensor as input."
         raise refusal(RuntimeError, f"{what} Got {name_of(input)}", try_="convert it first, e.g. x.float()")
+    if dtype is not None:
+        check_norm_dtype("linalg.vector_norm", input, dtypes.as_dtype(dtype))
+        input = as_type(input, dtype)
     axes = normal(dim, input.ndim)
-    if not input.array.size and p in (math.inf, -math.inf) and 0 in [input.array.shape[i] for i in axes]:
+    if (p < 0 or p == math.inf) and 0 in [input.shape[i] for i in axes]:
         what = f"linalg.vector_norm cannot compute the {p} norm on an empty tensor"
         raise refusal(RuntimeError, f"{what} because the operation does not have an identity")
     return row(abs(input) if input.array.dtype.kind == "c" else input, p, axes, keepdim)
 
 
+def check_norm_dtype(name: str, input: Any, wanted: dtypes.dtype) -> None:
+    """Refuse a dtype for the result that cannot hold what the input holds."""
+    label = dtypes._SCALAR_TYPE_NAMES[wanted.name]
+    if not (wanted.is_floating_point or wanted.is_complex):
+        raise refusal(RuntimeError, f"{name}: dtype should be floating point or complex, but got {label}")
+    if input.dtype.is_complex != wanted.is_complex:
+        kind = "complex" if input.dtype.is_complex else "real"
+        raise refusal(RuntimeError, f"{name}: dtype should be {kind} for {kind} inputs, but got {label}")
+    if dtypes.promote_types(input.dtype, wanted) != wanted:
+        what = f"the dtype of the input ({name_of(input)}) should be convertible without narrowing"
+        raise refusal(RuntimeError, f"{name}: {what} to the specified dtype ({label})")
+
+
 def norm_samples(draw: Draw) -> list[Sample]:
     """Every order of its own, and a general one, over all and over dimensions."""
-    orders = [call(draw(2, 3), p) for p in (2, 1, 0, 3, 2.5, 1.5, 0.5, math.inf, -math.inf, -1, "fro")]
+    orders = [call(draw(2, 3), p) for p in (2, 1, 0, 3, 2.5, 1.5, 0.5, math.inf, -math.inf, -1, "fro", "nuc")]
     dims = [call(*sample.args[:1], 2, *sample.args[1:], **sample.kwargs) for sample in nonempty_samples(draw)]
     return [*orders, *dims, call(draw(2, 3)), call(draw(0)), call(draw(2, 3), p=3, dim=1, keepdim=True)]
 
 
 @operation(samples=norm_samples)
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    """The p-norm of all elements, or along dimensions; `fro` is p = 2.
+    """The p-norm of all elements, or along dimensions; `fro` is p = 2, `nuc` the sum of a matrix's singular values.
 
     >>> import pellucid as torch
     >>> torch.tensor([3.0, 4.0]).norm()
     tensor(5.)
     """
-    input = as_type(input, dtype)
-    if p == "fro" or p is None:
+    if p == "fro" and (dim is None or isinstance(dim, int) or len(dim) <= 2):
         p = 2
-    if isinstance(p, str):
-        what = f"linalg.matrix_norm: Order {p} not supported."
-        raise refusal(RuntimeError, what, try_="a number, inf, -inf or 'fro'")
-    return vector_norm(input, p, dim, keepdim)
+    if not isinstance(p, str):
+        return vector_norm(input, 2 if p is None else p, dim, keepdim, norm_row, dtype)
+    from pellucid.ops.linalg.norms import matrix_norm
+
+    return matrix_norm(input, p, tuple(range(input.ndim)) if dim is None else dim, keepdim, dtype=dtype)
 
 
 @operation(

@@ -202,6 +202,7 @@ def multi_dot(tensors: Sequence[Any]) -> Any:
     """
     factors = list(tensors)
     expect(len(factors) >= 2, f"multi_dot(): expected at least 2 tensors but got {len(factors)}")
+    _check_ranks(factors)
     for i, (one, two) in enumerate(pairwise(factors)):
         shapes = f"tensors {i} and {i + 1} with shapes {list(one.shape)} and {list(two.shape)}"
         fits = one.shape[-1] == two.shape[0 if two.ndim == 1 else -2]
@@ -210,6 +211,20 @@ def multi_dot(tensors: Sequence[Any]) -> Any:
         t.shape[-1] if t.ndim > 1 or i == 0 else 1 for i, t in enumerate(factors)
     )
     return _multiplied(factors, 0, len(factors) - 1, lengths)
+
+
+def _check_ranks(factors: Sequence[Any]) -> None:
+    """Refuse what is no chain of matrices of one dtype with perhaps a vector at either end."""
+    last = len(factors) - 1
+    for i, factor in enumerate(factors):
+        name = {0: "the first tensor", last: "the last tensor"}.get(i, f"tensor {i}")
+        inside = 0 < i < last
+        wanted = "2D" if inside else "1D or 2D"
+        fits = factor.ndim == 2 or (factor.ndim == 1 and not inside)
+        expect(fits, f"multi_dot(): {name} must be {wanted} but got {factor.ndim}D")
+        types = f"tensor 0 is {factors[0].dtype} and tensor {i} {factor.dtype}"
+        same = factor.dtype == factors[0].dtype
+        expect(same, f"multi_dot(): all tensors must have be the same dtype but {types}")
 
 
 def _multiplied(factors: Sequence[Any], first: int, last: int, lengths: Shape) -> Any:

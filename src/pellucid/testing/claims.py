@@ -738,6 +738,8 @@ def method_agrees(operation: Operation, sample: Sample) -> None:
 @claim()
 def out_form_agrees(operation: Operation, sample: Sample) -> None:
     """`name(..., out=tensor)` writes what `name(...)` returns and returns the tensor."""
+    if operation.module == "torch.nn.functional":
+        return  # PyTorch's take no out= there
     with modes.no_grad():
         pellucid.manual_seed(0)
         result = operation.function(*sample.args, **sample.kwargs)

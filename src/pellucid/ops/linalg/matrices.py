@@ -124,11 +124,11 @@ def each_matrix(*arrays: np.ndarray) -> Iterator[tuple[tuple[int, ...], tuple[np
         yield index, tuple(array[index] for array in whole)
 
 
-def failure(name: str, infos: np.ndarray, why: str, kind: type[Exception] = LinAlgError) -> Exception:
+def failure(name: str, infos: np.ndarray, why: str) -> Exception:
     """The error for the first element of a batch whose `info` is not zero; `{}` in `why` is that number."""
     first = int(np.flatnonzero(infos)[0])
     place = f" (Batch element {first}):" if infos.ndim else ""
-    return refusal(kind, f"{name}:{place} {why.format(infos.reshape(-1)[first])}")
+    return refusal(LinAlgError, f"{name}:{place} {why.format(infos.reshape(-1)[first])}")
 
 
 # --- samples
