@@ -1,1 +1,12 @@
-"""Helpers beside the engine, under PyTorch's names: `utils.checkpoint`, `utils.data`."""
+"""Helpers beside the engine, under PyTorch's names: `utils.checkpoint`, `utils.data`, `utils.dlpack`."""
+
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
+_LATER = ("checkpoint", "data", "dlpack")
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _LATER:
+        return _import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

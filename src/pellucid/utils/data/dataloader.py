@@ -1,0 +1,290 @@
+"""DataLoader: batches of a dataset, in this process or fetched by worker processes."""
+
+import multiprocessing
+import queue
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count, cycle, repeat
+from typing import Any, Generic, TypeVar
+
+from pellucid import dtypes
+from pellucid.core.provenance import here
+from pellucid.errors import explain
+from pellucid.ops.create import empty
+from pellucid.utils.data.collate import default_collate, default_convert
+from pellucid.utils.data.dataset import IterableDataset
+from pellucid.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
+from pellucid.utils.data.worker import Exhausted, Failure, Fetcher, Restart, work
+
+__all__ = ["DataLoader"]
+
+T = TypeVar("T")
+POLL_SECONDS = 0.2  # how often the main process looks whether its workers live
+
+
+class DataLoader(Generic[T]):
+    """Iterate over a dataset in batches.
+
+    >>> import pellucid as torch
+    >>> from pellucid.utils.data import DataLoader, TensorDataset
+    >>> loader = DataLoader(TensorDataset(torch.arange(5)), batch_size=2)
+    >>> [batch[0].tolist() for batch in loader]
+    [[0, 1], [2, 3], [4]]
+    """
+
+    def __init__(
+        self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None, sampler: Any = None,
+        batch_sampler: Any = None, num_workers: int = 0, collate_fn: Any = None, pin_memory: bool = False,
+        drop_last: bool = False, timeout: float = 0, worker_init_fn: Any = None, multiprocessing_context: Any = None,
+        generator: Any = None, *, prefetch_factor: int | None = None, persistent_workers: bool = False,
+        pin_memory_device: str = "", in_order: bool = True,
+    ) -> None:  # fmt: skip
+        _check_numbers(num_workers, timeout, prefetch_factor, persistent_workers)
+        self.dataset = dataset
+        self.num_workers, self.timeout = num_workers, timeout
+        self.prefetch_factor = prefetch_factor if num_workers == 0 else prefetch_factor or 2
+        self.pin_memory, self.pin_memory_device, self.in_order = pin_memory, pin_memory_device, in_order
+        self.worker_init_fn, self.generator = worker_init_fn, generator
+        self.persistent_workers = persistent_workers
+        self.multiprocessing_context = multiprocessing_context
+        self._is_iterable = isinstance(dataset, IterableDataset)
+        if self._is_iterable:
+            _check_iterable(shuffle, sampler, batch_sampler)
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or sampler is not None or drop_last:
+                raise ValueError(
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
+                )
+            batch_size, drop_last = None, False
+        elif batch_size is None and drop_last:
+            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
+        if sampler is None:
+            sampler = self._usual_sampler(bool(shuffle))
+        if batch_size is not None and batch_sampler is None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        self.batch_size, self.drop_last = batch_size, drop_last
+        self.sampler, self.batch_sampler = sampler, batch_sampler
+        self.collate_fn = collate_fn or (default_collate if self._auto_collation else default_convert)
+        self._iterator: Any = None
+
+    def _usual_sampler(self, shuffle: bool) -> Any:
+        if self._is_iterable:
+            return repeat(None)
+        if shuffle:
+            return RandomSampler(self.dataset, generator=self.generator)
+        return SequentialSampler(self.dataset)
+
+    @property
+    def _auto_collation(self) -> bool:
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self) -> Any:
+        return self.batch_sampler if self._auto_collation else self.sampler
+
+    def __iter__(self) -> Iterator[T]:
+        if self.num_workers == 0:
+            return SingleProcess(self)
+        if not self.persistent_workers:
+            return Workers(self)
+        if self._iterator is None:
+            self._iterator = Workers(self)
+        else:
+            self._iterator.restart(self)
+        return self._iterator  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        return self._length()()
+
+    def _length(self) -> Callable[[], int]:
+        """The number of batches, as a function that does not hold the loader: its iterator keeps it."""
+        dataset, sampler, iterable = self.dataset, self._index_sampler, self._is_iterable
+        batch, drop_last = self.batch_size, self.drop_last
+
+        def length() -> int:
+            if not iterable:
+                return len(sampler)
+            size = len(dataset)
+            return size if batch is None else size // batch if drop_last else -(-size // batch)
+
+        return length
+
+
+def _check_numbers(num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool) -> None:
+    if num_workers < 0:
+        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
+    if timeout < 0:
+        raise ValueError("timeout option should be non-negative")
+    if num_workers == 0 and prefetch_factor is not None:
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing. let num_workers > 0 to enable "
+            "multiprocessing, otherwise set prefetch_factor to None."
+        )
+    if prefetch_factor is not None and prefetch_factor < 0:
+        raise ValueError("prefetch_factor option should be non-negative")
+    if persistent_workers and num_workers == 0:
+        raise ValueError("persistent_workers option needs num_workers > 0")
+
+
+def _check_iterable(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
+    for name, value in (("shuffle", shuffle or None), ("sampler", sampler), ("batch_sampler", batch_sampler)):
+        if value is not None:
+            raise ValueError(
+                f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
+            )
+
+
+def _base_seed(loader: Any) -> int:
+    """Drawn for every pass over the data, as PyTorch does, whether workers need it or not."""
+    return int(empty((), dtype=dtypes.int64).random_(generator=loader.generator).item())
+
+
+class SingleProcess(Iterator[Any]):
+    """The batches of one pass, fetched when they are asked for."""
+
+    def __init__(self, loader: Any) -> None:
+        self._sampler = iter(loader._index_sampler)
+        self._length = loader._length()
+        self._base_seed = _base_seed(loader)
+        self._fetcher = Fetcher(loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last)
+
+    def __next__(self) -> Any:
+        return self._fetcher.fetch(next(self._sampler))
+
+    def __len__(self) -> int:
+        return int(self._length())
+
+
+class Workers(Iterator[Any]):
+    """The batches of one pass, fetched by processes some steps ahead and given out in order."""
+
+    def __init__(self, loader: Any) -> None:
+        context = loader.multiprocessing_context
+        if context is None or isinstance(context, str):
+            context = multiprocessing.get_context(context)
+        self._sampler = iter(loader._index_sampler)
+        self._length, self._timeout, self._persistent = loader._length(), loader.timeout, loader.persistent_workers
+        seed = _base_seed(loader)
+        self._results = context.Queue()
+        self._tasks, self._processes = [], []
+        try:
+            for number in range(loader.num_workers):
+                tasks = context.Queue()
+                tasks.cancel_join_thread()
+                process = context.Process(
+                    target=work, daemon=True,
+                    args=(number, loader.num_workers, seed + number, loader.dataset, loader._auto_collation,
+                          loader.collate_fn, loader.drop_last, loader.worker_init_fn, tasks, self._results),
+                )  # fmt: skip
+                process.start()
+                self._tasks.append(tasks)
+                self._processes.append(process)
+        finally:
+            self._finalizer = weakref.finalize(self, stop, self._processes, self._tasks)
+        self._ahead = loader.prefetch_factor * loader.num_workers
+        self._begin()
+
+    def _begin(self) -> None:
+        self._numbers, self._next_out = count(), 0
+        self._waiting: dict[int, int] = {}  # batch -> the worker that was asked for it
+        self._arrived: dict[int, Any] = {}
+        self._alive = set(range(len(self._processes)))  # workers that still have items
+        self._turn = cycle(range(len(self._processes)))
+        for _ in range(self._ahead):
+            self._ask()
+
+    def restart(self, loader: Any) -> None:
+        """Another pass over the data with the same processes."""
+        while self._waiting.keys() - self._arrived.keys():
+            self._receive()
+        self._sampler = iter(loader._index_sampler)
+        _base_seed(loader)
+        for tasks in self._tasks:
+            tasks.put((-1, Restart()))
+        self._begin()
+
+    def _ask(self) -> None:
+        """Give the next batch to the next worker that has items."""
+        if not self._alive:
+            return
+        try:
+            indices = next(self._sampler)
+        except StopIteration:
+            return
+        number = next(worker for worker in self._turn if worker in self._alive)
+        batch = next(self._numbers)
+        self._waiting[batch] = number
+        self._tasks[number].put((batch, indices))
+
+    def __next__(self) -> Any:
+        while True:
+            if self._next_out not in self._waiting:
+                if not self._persistent:
+                    self._finalizer()
+                raise StopIteration
+            while self._next_out not in self._arrived:
+                self._receive()
+            value = self._arrived.pop(self._next_out)
+            worker = self._waiting.pop(self._next_out)
+            self._next_out += 1
+            if isinstance(value, Exhausted):
+                self._alive.discard(worker)
+                self._ask()
+                continue
+            self._ask()
+            if isinstance(value, Failure):
+                self._finalizer()
+                value.reraise()
+            return value
+
+    def _receive(self) -> None:
+        """Wait for one batch; a worker that died in the meantime is an error that names it."""
+        start = time.monotonic()
+        while True:
+            try:
+                batch, _, value = self._results.get(timeout=POLL_SECONDS)
+            except queue.Empty:
+                self._check_workers()
+                if self._timeout and time.monotonic() - start > self._timeout:
+                    self._finalizer()
+                    raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None
+                continue
+            self._arrived[batch] = value
+            return
+
+    def _check_workers(self) -> None:
+        dead = [(i, process) for i, process in enumerate(self._processes) if not process.is_alive()]
+        if not dead:
+            return
+        self._finalizer()
+        names = ", ".join(f"{i} (pid {process.pid}, exit code {process.exitcode})" for i, process in dead)
+        pids = ", ".join(str(process.pid) for _, process in dead)
+        raise RuntimeError(
+            explain(
+                f"DataLoader worker (pid(s) {pids}) exited unexpectedly",
+                str(here()),
+                f"worker {names} ended before it gave its batch; a negative exit code is the signal that killed it",
+                "run with num_workers=0 to see the error in this process",
+            )
+        )
+
+    def __len__(self) -> int:
+        return int(self._length())
+
+
+def stop(processes: list[Any], tasks: list[Any]) -> None:
+    """End the workers: ask, wait a moment, then make them."""
+    for each in tasks:
+        with suppress(OSError, ValueError):
+            each.put(None)
+    for process in processes:
+        process.join(timeout=1.0)
+        if process.is_alive():
+            process.terminate()
+            process.join(timeout=1.0)
+    for each in tasks:
+        each.close()
