@@ -67,10 +67,11 @@ _keep_memory()
 # Loaded when first asked for: `import pellucid` alone brings the engine and the operations.
 _LATER = (
     "accelerator", "amp", "array_api", "autograd", "backends", "compiler", "cuda", "distributed", "distributions",
-    "fft", "func", "jit", "linalg", "memory", "mps", "nn", "optim", "shim", "signal", "special", "testing",
+    "fft", "func", "jit", "linalg", "masked", "memory", "mps", "nn", "optim", "serialization", "shim", "signal", "special", "testing",
     "transforms", "utils", "version", "xpu",
 )  # fmt: skip
 _FROM = {
+    "save": "pellucid.serialization", "load": "pellucid.serialization",
     "as_torch": "pellucid.shim", "capture": "pellucid.compiler", "from_dlpack": "pellucid.interop.dlpack",
     "vmap": "pellucid.func",
 }  # fmt: skip

@@ -1,0 +1,234 @@
+"""save and load, in PyTorch's own format: its files load here, and ours load there.
+
+`load` reads weights only, unless it is told otherwise: nothing in a file is executed. A file is written whole or not at
+all, and damage to one is noticed when it is read.
+"""
+
+import io
+import pickle
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib import import_module
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from pellucid.core.provenance import here
+from pellucid.core.tensor import Tensor
+from pellucid.errors import explain
+from pellucid.serialization.archive import DamagedFileError, Reader, Writer, damaged, read_file
+from pellucid.serialization.atomic import write_whole
+from pellucid.serialization.tensors import SAFE, Blocks, Pickler
+from pellucid.serialization.unpickling import Unpickler, UnpicklingError
+
+__all__ = [
+    "DamagedFileError", "UnpicklingError", "add_safe_globals", "clear_safe_globals", "get_safe_globals", "load",
+    "safe_globals", "save",
+]  # fmt: skip
+
+
+# --- saving
+
+
+def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2, **options: Any) -> None:
+    """Write an object with all its tensors to a path or an open file.
+
+    >>> import io
+    >>> import pellucid as torch
+    >>> file = io.BytesIO()
+    >>> torch.save({"weight": torch.ones(2)}, file)
+    >>> _ = file.seek(0)
+    >>> torch.load(file)
+    {'weight': tensor([1., 1.])}
+    """
+    text = io.BytesIO()
+    pickler = Pickler(text, pickle_protocol)
+    pickler.dump(obj)
+    blocks = list(pickler.blocks.values())
+    size = text.tell() + sum(memory.nbytes + 200 for _, memory in blocks)
+    if hasattr(f, "write"):
+        whole = io.BytesIO()
+        _write(whole, text.getvalue(), blocks)
+        f.write(whole.getvalue())
+    else:
+        write_whole(f, lambda out: _write(out, text.getvalue(), blocks), size)
+
+
+def _write(out: BinaryIO, text: bytes, blocks: list[tuple[str, Any]]) -> None:
+    writer = Writer(out)
+    writer.write("data.pkl", text)
+    writer.write(".format_version", b"1")
+    writer.write(".storage_alignment", b"64")
+    writer.write("byteorder", b"little")
+    for key, memory in blocks:
+        writer.write(f"data/{key}", memory.tobytes())
+    writer.write("version", b"3\n")
+    writer.close()
+
+
+# --- loading
+
+EXTRA: ContextVar[dict[str, Any]] = ContextVar("pellucid_safe_globals", default={})  # noqa: B039 (never changed in place)
+
+
+def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None,
+         mmap: bool | None = None, **options: Any) -> Any:  # fmt: skip
+    """Read what `save` (here or in PyTorch) wrote. Nothing in the file is executed unless `weights_only=False`."""
+    data, path = read_file(f)
+    if data[:2] != b"PK":
+        return _load_legacy(data, path, weights_only is not False)
+    reader = Reader(data, path)
+    if "byteorder" in reader and reader.read("byteorder") != b"little":
+        raise damaged(path, "it was written on a machine of the other byte order")
+    blocks = Blocks(lambda key, size: reader.read(f"data/{key}"))
+    try:
+        if reader.suspect is not None and weights_only is False:
+            raise UnpicklingError("a damaged file is not trusted")
+        loaded = _unpickled(reader.read("data.pkl"), blocks, weights_only is not False)
+    except UnpicklingError as error:
+        if reader.suspect is not None:
+            raise _named(reader, None, blocks) from None
+        raise _refused(error, path) from None
+    if reader.suspect is not None:
+        raise _named(reader, loaded, blocks)
+    return loaded
+
+
+def _named(reader: Reader, loaded: Any, blocks: Blocks) -> DamagedFileError:
+    """The error for a record with a wrong digest, with the name of the tensor if it can be told."""
+    assert reader.suspect is not None
+    record, expected, actual = reader.suspect
+    why = f"SHA-256 of record {record!r} is {actual}, {expected} was written"
+    block = blocks.seen.get(record.removeprefix("data/"))
+    names = [
+        name for name, tensor in _tensors_of(loaded, "")
+        if block is not None and np.may_share_memory(tensor.array, block.array)
+    ]  # fmt: skip
+    return damaged(reader.path, why, names[0] if names else record)
+
+
+def _tensors_of(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _tensors_of(part, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, (list, tuple)):
+        for i, part in enumerate(value):
+            yield from _tensors_of(part, f"{path}[{i}]")
+    elif isinstance(value, Tensor):
+        yield path, value
+
+
+def _refused(error: UnpicklingError, path: str) -> UnpicklingError:
+    return UnpicklingError(
+        explain(
+            f"Weights only load failed: {path}: {error}",
+            str(here()),
+            "a pickle can run any program when it is loaded; this one was read without running anything",
+            "if you trust the file: load(..., weights_only=False), or torch.serialization.add_safe_globals([...])",
+        )
+    )
+
+
+def _unpickled(text: bytes, blocks: Blocks, weights_only: bool) -> Any:
+    if weights_only:
+        return Unpickler(text, SAFE | EXTRA.get(), blocks).load()
+    return Trusting(io.BytesIO(text), blocks).load()
+
+
+class Trusting(pickle.Unpickler):
+    """Python's own unpickler, for files that are trusted: PyTorch's names lead to Pellucid."""
+
+    def __init__(self, file: Any, blocks: Blocks) -> None:
+        super().__init__(file, encoding="utf-8")
+        self._blocks = blocks
+
+    def persistent_load(self, reference: Any) -> Any:
+        """A block of memory."""
+        return self._blocks(reference)
+
+    def find_class(self, module: str, name: str) -> Any:
+        """A class or function by its name."""
+        if f"{module}.{name}" in SAFE:
+            return SAFE[f"{module}.{name}"]
+        if module == "torch" or module.startswith("torch."):
+            module = module.replace("torch", "pellucid", 1)
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
+
+
+MAGIC = 0x1950A86A20F9469CFC6C
+
+
+def _load_legacy(data: bytes, path: str, weights_only: bool) -> Any:
+    """The format before zip: five pickles one after the other, then the memory that they refer to."""
+    blocks = Blocks(lambda key, size: _room(size, len(data)))
+    place, parts = 0, []
+    try:
+        for number in range(5):
+            reader = Unpickler(data, SAFE | EXTRA.get(), blocks, place)
+            parts.append(reader.load())
+            place = reader.place
+            if number == 0 and parts[0] != MAGIC:
+                raise UnpicklingError("it is neither a zip archive nor PyTorch's older format")
+        _fill(blocks, parts[4], data, place)
+    except UnpicklingError as error:
+        raise _refused(error, path) from None
+    return parts[3]
+
+
+def _room(size: int, most: int) -> bytes:
+    if size > most:
+        raise UnpicklingError(f"{size:,} bytes of memory are announced in a file of {most:,}")
+    return bytes(size)
+
+
+def _fill(blocks: Blocks, keys: Any, data: bytes, place: int) -> None:
+    """Read the memory behind the pickles: for every block its number of elements, then its bytes."""
+    for key in keys:
+        if key not in blocks.seen:
+            raise UnpicklingError(f"memory {key!r} belongs to no tensor")
+        array = blocks.seen[key].array
+        count, start = int.from_bytes(data[place : place + 8], "little"), place + 8
+        place = start + array.nbytes
+        if count != array.size or place > len(data):
+            raise UnpicklingError(f"memory {key!r} is cut off")
+        array.view(np.uint8)[:] = np.frombuffer(data, np.uint8, array.nbytes, start)
+
+
+# --- names that weights may use
+
+
+def add_safe_globals(safe_globals: Iterable[Any]) -> None:
+    """Let files of weights use these classes and functions too."""
+    EXTRA.set({**EXTRA.get(), **{_path(each): each for each in safe_globals}})
+
+
+def get_safe_globals() -> list[Any]:
+    """The classes and functions that were added."""
+    return list(EXTRA.get().values())
+
+
+def clear_safe_globals() -> None:
+    """Forget the classes and functions that were added."""
+    EXTRA.set({})
+
+
+@contextmanager
+def safe_globals(names: Iterable[Any]) -> Iterator[None]:
+    """Let files of weights use these classes and functions inside a block."""
+    before = EXTRA.get()
+    add_safe_globals(names)
+    try:
+        yield
+    finally:
+        EXTRA.set(before)
+
+
+def _path(each: Any) -> str:
+    if isinstance(each, tuple):
+        return str(each[1])
+    module = each.__module__
+    return f"{module.replace('pellucid', 'torch', 1) if module.startswith('pellucid') else module}.{each.__qualname__}"

@@ -1,0 +1,229 @@
+"""How tensors stand in PyTorch's pickles: blocks of memory by key, and the calls that rebuild tensors over them."""
+
+import pickle
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pellucid import dtypes
+from pellucid.core.aliasing import owner_of
+from pellucid.core.attributes import concrete
+from pellucid.core.tensor import Hooks, Tensor, wrap
+from pellucid.nn.parameter import Parameter
+from pellucid.serialization.unpickling import UnpicklingError
+
+# PyTorch's classes of storage and the dtypes they hold.
+STORAGES = {
+    "FloatStorage": "float32", "DoubleStorage": "float64", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8",
+    "ByteStorage": "uint8", "BoolStorage": "bool", "ComplexFloatStorage": "complex64",
+    "ComplexDoubleStorage": "complex128",
+}  # fmt: skip
+STORAGE_OF = {dtype: name for name, dtype in STORAGES.items()}
+DTYPES = {f"torch.{name}": dtypes.DTYPE_NAMES[name] for name in STORAGES.values()}
+
+
+@dataclass(frozen=True)
+class Global:
+    """A name of PyTorch's that a pickle refers to. It stands for a function, so Python's pickler wants it callable."""
+
+    module: str
+    name: str
+
+    def __call__(self) -> None:
+        raise TypeError(f"{self.module}.{self.name} is only a name")
+
+
+@dataclass(frozen=True)
+class StorageKind:
+    """A class of storage, as it stands in a pickle."""
+
+    dtype: str
+
+
+@dataclass
+class Storage:
+    """A block of memory: its elements, or its bytes where the pickle does not say what they are."""
+
+    array: np.ndarray
+    key: str
+
+
+# --- writing
+
+
+class Pickler(pickle._Pickler):
+    """Pickles as PyTorch does: tensors by the memory they look at, Pellucid's classes under PyTorch's names."""
+
+    def __init__(self, out: Any, protocol: int = 2) -> None:
+        super().__init__(out, protocol)
+        self.blocks: dict[int, tuple[str, np.ndarray]] = {}  # id of the owner -> key and memory
+        self.kept: list[Any] = []  # what the ids belong to must live
+
+    def persistent_id(self, value: Any) -> Any:
+        """A storage is written as its key; its bytes go into a record of their own."""
+        if isinstance(value, Storage):
+            name = str(dtypes.from_numpy_dtype(value.array.dtype)).removeprefix("torch.")
+            return ("storage", Global("torch", STORAGE_OF[name]), value.key, "cpu", int(value.array.size))
+        return None
+
+    def reducer_override(self, value: Any) -> Any:
+        """How the objects of Pellucid are written."""
+        if isinstance(value, Tensor):
+            return self._tensor(value)
+        if isinstance(value, Hooks):
+            return OrderedDict, (), None, None, iter(value.items())
+        if isinstance(value, dtypes.Size):
+            return Global("torch", "Size"), (tuple(value),)
+        return NotImplemented
+
+    def _tensor(self, tensor: Tensor) -> Any:
+        if isinstance(tensor, Parameter):
+            return Global("torch._utils", "_rebuild_parameter"), (tensor.data, tensor.requires_grad, OrderedDict())
+        array = concrete(tensor, "save()")
+        owner, width = owner_of(array), array.dtype.itemsize
+        plain = owner.dtype == array.dtype and owner.size and owner.flags.forc and min((0, *array.strides)) == 0
+        if not plain:  # memory of another type or order: save what the tensor shows
+            array = owner = np.array(array, order="C")
+        key, memory = self._block(owner)
+        offset = (array.ctypes.data - memory.ctypes.data) // width if array.size else 0
+        strides = tuple(stride // width for stride in array.strides)
+        rebuilt = (Storage(memory, key), offset, tuple(array.shape), strides, tensor.requires_grad, OrderedDict())
+        return Global("torch._utils", "_rebuild_tensor_v2"), rebuilt
+
+    def _block(self, owner: np.ndarray) -> tuple[str, np.ndarray]:
+        """The key of a block of memory; tensors that share it are saved with one copy of it."""
+        if id(owner) not in self.blocks:
+            flat = owner.reshape(-1) if owner.flags.c_contiguous else owner.T.reshape(-1)
+            self.blocks[id(owner)] = (str(len(self.blocks)), flat)
+            self.kept.append(owner)
+        return self.blocks[id(owner)]
+
+    def save_global(self, obj: Any, name: Any = None) -> None:
+        """Classes and functions of Pellucid under PyTorch's names; everything else as it is."""
+        module = getattr(obj, "__module__", "") or ""
+        if module.startswith("pellucid.") and isinstance(obj, type):
+            self.save_name(Global(module.replace("pellucid", "torch", 1), obj.__qualname__))
+            self.memoize(obj)
+        else:
+            super().save_global(obj, name)
+
+    def save_name(self, value: Global) -> None:
+        """Write a global by its name alone: nothing needs to be importable."""
+        self.write(pickle.GLOBAL + value.module.encode() + b"\n" + value.name.encode() + b"\n")
+
+    dispatch: ClassVar = {
+        **pickle._Pickler.dispatch,
+        Global: lambda self, value: self.save_name(value),
+        type: lambda self, value: self.save_global(value),
+        dtypes.dtype: lambda self, value: self.save_name(_global_of(value)),
+    }
+
+
+def _global_of(value: Any) -> Global:
+    return Global("torch", str(value).removeprefix("torch."))
+
+
+# --- reading
+
+
+def rebuild_tensor(storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any = False, hooks: Any = None,
+                   metadata: Any = None) -> Tensor:  # fmt: skip
+    """A tensor over a block of memory; whatever it asks for must lie inside of the block."""
+    if not isinstance(storage, Storage):
+        raise UnpicklingError("a tensor is rebuilt over something that is not memory")
+    shape, steps = _sizes(size), _sizes(stride)
+    if len(shape) != len(steps) or len(shape) > 64 or not isinstance(offset, int) or offset < 0:
+        raise UnpicklingError(f"a tensor has size {shape}, stride {steps} and offset {offset!r}")
+    elements = int(storage.array.size)
+    if all(shape):
+        last = offset + sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
+        if last >= elements or any(step < 0 for step in steps):
+            raise UnpicklingError(f"a tensor of size {shape} reaches beyond its memory of {elements} elements")
+        part = storage.array[offset:]
+    else:
+        part = storage.array[:0]
+    width = storage.array.dtype.itemsize
+    array = np.lib.stride_tricks.as_strided(part, shape, tuple(step * width for step in steps))
+    tensor = wrap(array)
+    return tensor.requires_grad_() if requires_grad is True else tensor  # type: ignore[attr-defined, no-any-return]
+
+
+def _sizes(values: Any) -> tuple[int, ...]:
+    if not isinstance(values, tuple) or not all(isinstance(n, int) and 0 <= n < 2**62 for n in values):
+        raise UnpicklingError(f"{values!r} are not sizes")
+    return tuple(int(n) for n in values)
+
+
+def rebuild_parameter(data: Any, requires_grad: Any = True, hooks: Any = None) -> Parameter:
+    """A parameter over a tensor."""
+    return Parameter(data, bool(requires_grad))
+
+
+def rebuild_parameter_with_state(data: Any, requires_grad: Any, hooks: Any, state: Any) -> Parameter:
+    """A parameter; the attributes that were saved with it are left out."""
+    return Parameter(data, bool(requires_grad))
+
+
+def size_of(values: Any) -> Any:
+    """torch.Size of a tuple."""
+    return dtypes.Size(values)
+
+
+def device_of(*args: Any) -> Any:
+    """torch.device: there is one."""
+    return dtypes.device("cpu")
+
+
+def bytes_of(text: Any, encoding: Any) -> bytes:
+    """How protocol 2 writes bytes."""
+    if encoding != "latin1" or not isinstance(text, str):
+        raise UnpicklingError("bytes are written in another way")
+    return text.encode("latin1")
+
+
+PLAIN = (set, frozenset, complex, bytearray)
+SAFE: dict[str, Any] = {
+    "collections.OrderedDict": OrderedDict,
+    "collections.Counter": Counter,
+    **{f"{home}.{kind.__name__}": kind for home in ("builtins", "__builtin__") for kind in PLAIN},
+    "_codecs.encode": bytes_of,
+    "torch._utils._rebuild_tensor_v2": rebuild_tensor,
+    "torch._utils._rebuild_parameter": rebuild_parameter,
+    "torch._utils._rebuild_parameter_with_state": rebuild_parameter_with_state,
+    "torch.Size": size_of,
+    "torch.device": device_of,
+    "torch.nn.parameter.Parameter": Parameter,
+    **{f"torch.{name}": StorageKind(dtype) for name, dtype in STORAGES.items()},
+    **{f"torch.storage.{name}": StorageKind(dtype) for name, dtype in STORAGES.items()},
+    **DTYPES,
+}
+
+
+class Blocks:
+    """What a pickle's references to memory are resolved by; every block is read once."""
+
+    def __init__(self, read: Callable[[str, int], bytes]) -> None:
+        self.read = read  # key, number of bytes -> the bytes
+        self.seen: dict[str, Storage] = {}
+
+    def __call__(self, reference: Any) -> Storage:
+        kind, key, count = self._checked(reference)
+        if key not in self.seen:
+            dtype = dtypes.as_numpy_dtype(dtypes.DTYPE_NAMES[kind.dtype])
+            data = self.read(key, count * dtype.itemsize)
+            if len(data) != count * dtype.itemsize:
+                raise UnpicklingError(f"memory {key!r} has {len(data)} bytes, {count} x {dtype} were announced")
+            self.seen[key] = Storage(np.frombuffer(bytearray(data), dtype), key)
+        return self.seen[key]
+
+    @staticmethod
+    def _checked(reference: Any) -> tuple[StorageKind, str, int]:
+        if isinstance(reference, tuple) and len(reference) >= 5 and reference[0] == "storage":
+            kind, key, count = reference[1], reference[2], reference[4]
+            if isinstance(kind, StorageKind) and isinstance(key, str) and isinstance(count, int) and count >= 0:
+                return kind, key, count
+        raise UnpicklingError(f"a reference to memory reads {reference!r}")
