@@ -71,6 +71,7 @@ _LATER = (
     "transforms", "utils", "version", "xpu",
 )  # fmt: skip
 _FROM = {
+    "autocast": "pellucid.amp", "is_autocast_enabled": "pellucid.amp", "get_autocast_dtype": "pellucid.amp",
     "save": "pellucid.serialization", "load": "pellucid.serialization",
     "as_torch": "pellucid.shim", "capture": "pellucid.compiler", "from_dlpack": "pellucid.interop.dlpack",
     "vmap": "pellucid.func",

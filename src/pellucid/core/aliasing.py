@@ -11,6 +11,7 @@ memory a fingerprint is taken when it is saved, and compared before it is used.
 import sys
 import weakref
 import zlib
+from collections.abc import Iterable
 from functools import partial
 from itertools import count
 from types import CodeType
@@ -61,18 +62,23 @@ def forget(ledger: dict[int, Any], key: int, _: object) -> None:
 
 def note_write(array: np.ndarray, operation: str) -> None:
     """Remember that a block of memory was overwritten, by which operation and on which line of the user's."""
+    note_writes((array,), operation)
+
+
+def note_writes(arrays: Iterable[np.ndarray], operation: str) -> None:
+    """Remember that blocks of memory were overwritten by one operation: the user's line is looked up once for all."""
     global latest
-    owner = owner_of(array)
-    key = id(owner)
-    write = WRITES.get(key)
-    if write is None:
-        write = WRITES[key] = Write(weakref.ref(owner, partial(forget, WRITES, key)))
     frame = outside(getframe(1))
-    write.count += 1
-    latest = write.tick = tick()
-    write.operation = operation
-    write.code = frame.f_code
-    write.lasti = frame.f_lasti
+    code, lasti = frame.f_code, frame.f_lasti
+    latest = now = tick()
+    for array in arrays:
+        owner = owner_of(array)
+        key = id(owner)
+        write = WRITES.get(key)
+        if write is None:
+            write = WRITES[key] = Write(weakref.ref(owner, partial(forget, WRITES, key)))
+        write.count += 1
+        write.tick, write.operation, write.code, write.lasti = now, operation, code, lasti
 
 
 def write_to(array: Any) -> Write | None:

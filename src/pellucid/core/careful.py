@@ -32,6 +32,8 @@ def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> A
     if not any(isinstance(value, Tensor) for value in inputs):
         return on_arrays(p, tuple(inputs), params)
     mode = modes.current()
+    if mode.autocast is not None:
+        inputs = mode.autocast.cast(p, inputs)
     tensors = met(p, inputs)
     arrays = tuple(current_array(tensor) for tensor in tensors)
     if mode.grad and any(isinstance(array, Kind) for array in arrays):

@@ -30,6 +30,7 @@ class Mode:
     saved_hooks: tuple[tuple[Callable[..., Any], Callable[..., Any]], ...] = ()
     observers: tuple[Any, ...] = ()
     tracer: Any = None  # the recorder of a capture, see compiler/trace.py
+    autocast: Any = None  # chooses the dtype an operation computes in, see amp/autocast.py
     entered: Place | None = None  # the line that switched gradients off
     by: str = ""  # the name of that switch
     attentive: bool = field(init=False, compare=False)  # more than recording switched off: the hot path cannot act
@@ -40,8 +41,8 @@ class Mode:
         return replace(self, inference=False) if self.inference else self
 
     def __post_init__(self) -> None:
-        watched = bool(self.anomaly or self.saved_hooks or self.observers or self.tracer is not None)
-        object.__setattr__(self, "attentive", self.grad or watched)
+        watchers = (self.anomaly, self.saved_hooks, self.observers, self.tracer is not None, self.autocast is not None)
+        object.__setattr__(self, "attentive", self.grad or any(watchers))
 
 
 NORMAL = Mode()

@@ -43,8 +43,11 @@ class Handle:
 class Hooks(OrderedDict[int, Callable[..., Any]]):
     """Hooks in the order in which they were added; weakly referable, for the sake of Handle."""
 
-    def add(self, hook: Callable[..., Any]) -> Handle:
-        return Handle(self, hook)
+    def add(self, hook: Callable[..., Any], prepend: bool = False) -> Handle:
+        handle = Handle(self, hook)
+        if prepend:
+            self.move_to_end(handle.key, last=False)
+        return handle
 
 
 class Extra:

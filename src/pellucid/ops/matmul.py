@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
+from pellucid.core import modes
 from pellucid.core.careful import as_tensor
 from pellucid.core.primitive import multilinear
 from pellucid.core.record import F32, F64, bind
@@ -185,7 +186,7 @@ def tensors(name: str, *values: Any) -> tuple[Any, ...]:
             raise refusal(TypeError, text, try_="use * to multiply by a number")
     found = tuple(as_tensor(value) for value in values)
     kinds = [np.dtype(tensor.array.dtype) for tensor in found]
-    if any(kind != kinds[0] for kind in kinds):
+    if any(kind != kinds[0] for kind in kinds) and modes.current().autocast is None:
         names = " != ".join(str(dtypes.from_numpy_dtype(kind)) for kind in kinds)
         what = f"{name}: expected m1 and m2 to have the same dtype, but got: {names}"
         raise refusal(RuntimeError, what, try_="convert one of them, e.g. b.to(a.dtype)")

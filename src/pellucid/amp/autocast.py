@@ -1,0 +1,130 @@
+"""autocast: inside of it products are computed in bfloat16, and what needs its digits in float32."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ContextDecorator
+from functools import wraps
+from typing import Any
+
+from pellucid import dtypes
+from pellucid.core import modes
+from pellucid.core.primitive import BOUND, Primitive
+from pellucid.core.provenance import warn
+from pellucid.core.tensor import Tensor
+
+# Rows by what PyTorch does with them on the CPU; all others compute in the widest dtype they are given.
+SHORT = frozenset((
+    "mm", "bmm", "mv", "dot", "matmul", "linear", "linear_with_bias", "addmm", "addmv", "addbmm", "baddbmm", "einsum",
+    "convolution", "convolution_transpose", "attention",
+))  # fmt: skip
+WIDE = frozenset((
+    "prod", "prod_all", "cdist", "trace", "quantile", "stft", "view_as_complex", "mse_loss", "nll_loss",
+    "cross_entropy", "binary_cross_entropy", "smooth_l1_loss", "huber_loss", "kl_div", "ctc_loss",
+))  # fmt: skip
+HALVES = (dtypes.float16, dtypes.bfloat16)
+
+
+class Policy:
+    """Chooses the dtype of an operation's inputs."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+
+    def cast(self, p: Primitive, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """The inputs of an operation in the dtype it is to compute in."""
+        if p.name in SHORT:
+            return tuple(_in(value, self.dtype, (dtypes.float32, *HALVES)) for value in inputs)
+        if p.name in WIDE:
+            return tuple(_in(value, dtypes.float32, HALVES) for value in inputs)
+        if p.dtypes == "equal" and len(inputs) > 1:
+            found = {value.dtype for value in inputs if isinstance(value, Tensor)}
+            if len(found) > 1 and dtypes.float32 in found:
+                return tuple(_in(value, dtypes.float32, HALVES) for value in inputs)
+        return tuple(inputs)
+
+
+def _in(value: Any, dtype: Any, among: tuple[Any, ...]) -> Any:
+    if not isinstance(value, Tensor) or value.dtype is dtype or value.dtype not in among:
+        return value
+    with modes.switched(autocast=None):
+        return BOUND["cast"](value, dtypes.as_numpy_dtype(dtype), value.array.dtype)
+
+
+class autocast(ContextDecorator):
+    """Compute matrix products and convolutions in bfloat16 inside a block.
+
+    >>> import pellucid as torch
+    >>> x = torch.ones(2, 2)
+    >>> with torch.autocast("cpu", dtype=torch.bfloat16):
+    ...     (x @ x).dtype, (x + x).dtype
+    (torch.bfloat16, torch.float32)
+    """
+
+    def __init__(
+        self, device_type: str = "cpu", dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
+    ) -> None:
+        if not isinstance(device_type, str):
+            raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+        self.device = device_type
+        self.fast_dtype = dtypes.bfloat16 if dtype is None else dtype
+        if device_type != "cpu":
+            if enabled:
+                warn(f"User provided device_type of '{device_type}', but there is only the CPU. Disabling")
+            enabled = False
+        elif self.fast_dtype not in HALVES:
+            if enabled:
+                warn(f"In CPU autocast, but the target dtype is {self.fast_dtype}, not supported. Disabling autocast.")
+            enabled = False
+        self._enabled = enabled
+        self._before: list[Any] = []
+
+    def _recreate_cm(self) -> "autocast":
+        return autocast(self.device, self.fast_dtype, self._enabled)
+
+    def __enter__(self) -> "autocast":
+        self._before.append(modes.MODE.get())
+        modes.install(modes.replace(modes.current(), autocast=Policy(self.fast_dtype) if self._enabled else None))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        modes.MODE.set(self._before.pop())
+
+
+def is_autocast_enabled(device_type: str = "cpu") -> bool:
+    """Whether autocast is on.
+
+    >>> is_autocast_enabled()
+    False
+    """
+    return device_type == "cpu" and modes.current().autocast is not None
+
+
+def get_autocast_dtype(device_type: str = "cpu") -> Any:
+    """The dtype that autocast computes products in."""
+    policy = modes.current().autocast
+    return dtypes.bfloat16 if policy is None else policy.dtype
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether autocast works on a device."""
+    return device_type == "cpu"
+
+
+def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str = "cpu", cast_inputs: Any = None) -> Any:
+    """Decorate the forward of a custom function: with `cast_inputs` it runs outside of autocast in that dtype."""
+    if fwd is None:
+        return lambda function: custom_fwd(function, device_type=device_type, cast_inputs=cast_inputs)
+
+    @wraps(fwd)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        if cast_inputs is None or not is_autocast_enabled():
+            return fwd(*args, **kwargs)
+        floating = (dtypes.float32, dtypes.float64, *HALVES)
+        with autocast("cpu", enabled=False):
+            return fwd(*(_in(value, cast_inputs, floating) for value in args), **kwargs)
+
+    return decorated
+
+
+def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str = "cpu") -> Any:
+    """Decorate the backward of a custom function: it needs nothing here."""
+    return (lambda function: function) if bwd is None else bwd

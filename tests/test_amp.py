@@ -1,0 +1,78 @@
+"""Automatic mixed precision on the CPU: which operations compute in bfloat16, and the scaling of gradients."""
+
+import pytest
+
+import pellucid
+
+CASES = {
+    "product": lambda t, x, y: x @ y,
+    "product of short and wide": lambda t, x, y: (x @ y) @ y,
+    "linear": lambda t, x, y: t.nn.functional.linear(x, y),
+    "sum": lambda t, x, y: x + y,
+    "short plus wide": lambda t, x, y: (x @ y) + y,
+    "softmax of short": lambda t, x, y: (x @ y).softmax(-1),
+    "exp": lambda t, x, y: x.exp(),
+    "double is left alone": lambda t, x, y: x.double() + y.double(),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_dtypes_and_gradients_are_pytorchs(name, torch):
+    seen = []
+    for library in (pellucid, torch):
+        library.manual_seed(0)
+        x, y = (library.rand(4, 4).requires_grad_() for _ in range(2))
+        with library.autocast("cpu", dtype=library.bfloat16):
+            result = CASES[name](library, x, y)
+        result.float().sum().backward()
+        seen.append((str(result.dtype), result.detach().float().numpy(), x.grad.numpy(), str(x.grad.dtype)))
+    ours, theirs = seen
+    assert ours[0] == theirs[0] and ours[3] == theirs[3]
+    for mine, other in ((ours[1], theirs[1]), (ours[2], theirs[2])):
+        assert abs(mine - other).max() <= 0.02 * max(1, abs(other).max())
+
+
+def test_modes_nest_and_decorate():
+    x = pellucid.ones(2, 2)
+    assert not pellucid.is_autocast_enabled()
+    with pellucid.autocast("cpu"):
+        assert pellucid.is_autocast_enabled() and (x @ x).dtype == pellucid.bfloat16
+        with pellucid.autocast("cpu", enabled=False):
+            assert (x @ x).dtype == pellucid.float32
+        assert (x @ x).dtype == pellucid.bfloat16
+    assert pellucid.autocast("cpu")(lambda: x @ x)().dtype == pellucid.bfloat16
+    with pytest.warns(UserWarning, match="only the CPU"):
+        pellucid.autocast("cuda")
+
+
+class Descent:
+    def __init__(self, parameter):
+        self.param_groups, self.steps = [{"params": [parameter]}], 0
+
+    def step(self):
+        self.steps += 1
+
+
+def test_scaler_leaves_out_a_step_that_is_not_finite():
+    w = pellucid.ones(2, requires_grad=True)
+    optimizer, scaler = Descent(w), pellucid.amp.GradScaler(init_scale=4.0, growth_interval=2)
+    scaler.scale((w * 3).sum()).backward()
+    scaler.unscale_(optimizer)
+    assert w.grad.tolist() == [3.0, 3.0]
+    with pytest.raises(RuntimeError, match="already been called"):
+        scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    scaler.update()
+    assert optimizer.steps == 1 and scaler.get_scale() == 4.0
+    w.grad = pellucid.tensor([float("inf"), 1.0])
+    scaler.step(optimizer)
+    scaler.update()
+    assert optimizer.steps == 1 and scaler.get_scale() == 2.0
+    for _ in range(2):
+        w.grad = pellucid.ones(2)
+        scaler.step(optimizer)
+        scaler.update()
+    assert optimizer.steps == 3 and scaler.get_scale() == 4.0
+    other = pellucid.amp.GradScaler()
+    other.load_state_dict(scaler.state_dict())
+    assert other.get_scale() == 4.0
