@@ -9,6 +9,8 @@ tensor(7.)
 
 import warnings as _warnings
 from importlib import import_module as _import_module
+from importlib.util import find_spec as _find_spec
+from math import e, inf, nan, pi
 from typing import Any as _Any
 
 from pellucid import interop, ops, random, return_types
@@ -54,6 +56,7 @@ from pellucid.ops.layout import numel
 from pellucid.ops.operation import namespace as _namespace
 from pellucid.ops.random import *  # noqa: F403
 from pellucid.ops.ranges import *  # noqa: F403
+from pellucid.ops.status import *  # noqa: F403
 from pellucid.printing import set_printoptions
 from pellucid.switches import *  # noqa: F403
 
@@ -63,27 +66,27 @@ globals().update(_namespace("torch"))
 # NumPy warns of divisions by zero and overflows; PyTorch is silent about them, and so are the operations of ours.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"pellucid\.")
 _keep_memory()
+newaxis = None
 
-# Loaded when first asked for: `import pellucid` alone brings the engine and the operations.
-_LATER = (
-    "accelerator", "amp", "array_api", "autograd", "backends", "compiler", "cuda", "distributed", "distributions",
-    "fft", "func", "jit", "linalg", "masked", "memory", "mps", "nn", "optim", "serialization", "shim", "signal", "special", "testing",
-    "transforms", "utils", "version", "xpu",
-)  # fmt: skip
+# Loaded when first asked for: `import pellucid` alone brings the engine and the operations. The modules of this folder
+# are found by their names; these names live in one of them.
 _FROM = {
-    "autocast": "pellucid.amp", "is_autocast_enabled": "pellucid.amp", "get_autocast_dtype": "pellucid.amp",
-    "save": "pellucid.serialization", "load": "pellucid.serialization",
-    "as_torch": "pellucid.shim", "capture": "pellucid.compiler", "from_dlpack": "pellucid.interop.dlpack",
-    "vmap": "pellucid.func",
-}  # fmt: skip
+    **dict.fromkeys(("GradScaler", "autocast", "get_autocast_dtype", "is_autocast_enabled",), "pellucid.amp"),
+    **dict.fromkeys(("capture",), "pellucid.compiler"),
+    **dict.fromkeys(("vmap",), "pellucid.func"),
+    **dict.fromkeys(("from_dlpack",), "pellucid.interop.dlpack"),
+    **dict.fromkeys(("load", "save",), "pellucid.serialization"),
+    **dict.fromkeys(("as_torch",), "pellucid.shim"),
+    **dict.fromkeys(("to_dlpack",), "pellucid.utils.dlpack"),
+}
 
 
 def __getattr__(name: str) -> _Any:
-    if name in _LATER:
-        return _import_module(f"pellucid.{name}")
     if name in _FROM:
         return getattr(_import_module(_FROM[name]), name)
     if not name.startswith("_"):
+        if _find_spec(f"{__name__}.{name}") is not None:
+            return _import_module(f"{__name__}.{name}")
         ops.load_families()
         globals().update(_namespace("torch"))
         found = globals().get(name) or (getattr(Tensor, name, None) if name.endswith("_") else None)

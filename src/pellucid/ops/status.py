@@ -1,0 +1,170 @@
+"""What a tensor is and is not: questions that scripts ask, and requests that need nothing here.
+
+A tensor is dense, in main memory and not quantised, so most answers are always the same.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pellucid import dtypes
+from pellucid.core.attributes import attribute, concrete, readable
+from pellucid.core.inplace import overwrite
+from pellucid.core.tensor import Tensor, wrap
+from pellucid.ops.arguments import refusal
+
+__all__ = [
+    "get_default_device", "is_inference", "is_nonzero", "is_storage", "result_type", "set_default_device", "typename",
+]  # fmt: skip
+
+ALWAYS = {"is_cpu": True} | dict.fromkeys(
+    ("is_cuda", "is_mps", "is_meta", "is_quantized", "is_sparse", "is_sparse_csr", "is_xpu", "is_nested", "is_mkldnn",
+     "is_ipu", "is_maia", "is_mtia", "is_vulkan", "is_xla"), False,
+)  # fmt: skip
+
+
+def _answer(name: str, value: bool) -> None:
+    def question(self: Tensor) -> bool:
+        return value
+
+    question.__name__, question.__doc__ = name, f"{value}: a tensor is dense, plain and in main memory."
+    readable(question)
+
+
+for _name, _value in ALWAYS.items():
+    _answer(_name, _value)
+
+
+@attribute
+def get_device(self: Tensor) -> int:
+    """-1: the tensor is on the CPU."""
+    return -1
+
+
+@attribute
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    """False: memory is not pinned for a device that is not there."""
+    return False
+
+
+@attribute
+def is_shared(self: Tensor) -> bool:
+    """False: worker processes get copies."""
+    return False
+
+
+@attribute
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """The tensor itself."""
+    return self
+
+
+@attribute
+def share_memory_(self: Tensor) -> Tensor:
+    """The tensor itself: worker processes get copies."""
+    return self
+
+
+@attribute
+def to_dense(self: Tensor, dtype: Any = None, **options: Any) -> Tensor:
+    """The tensor itself, which is dense."""
+    return self if dtype is None else self.to(dtype)  # type: ignore[attr-defined, no-any-return]
+
+
+@attribute
+def apply_(self: Tensor, function: Callable[[Any], Any]) -> Tensor:
+    """Replace every element by a Python function of it; slow, for small tensors.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([1.0, 2.0]).apply_(lambda x: x * 10)
+    tensor([10., 20.])
+    """
+    values = [function(value) for value in concrete(self, "apply_").reshape(-1).tolist()]
+    return overwrite(self, wrap(_filled(self, values)), "apply_")
+
+
+@attribute
+def map_(self: Tensor, other: Tensor, function: Callable[[Any, Any], Any]) -> Tensor:
+    """Replace every element by a Python function of it and the other tensor's; slow, for small tensors."""
+    first, second = np.broadcast_arrays(concrete(self, "map_"), concrete(other, "map_"))
+    pairs = zip(first.reshape(-1).tolist(), second.reshape(-1).tolist(), strict=True)
+    return overwrite(self, wrap(_filled(self, [function(a, b) for a, b in pairs])), "map_")
+
+
+def _filled(like: Tensor, values: list[Any]) -> np.ndarray:
+    return np.array(values, like.array.dtype).reshape(like.array.shape)
+
+
+@attribute
+def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
+    """Write a value onto the diagonal.
+
+    >>> import pellucid as torch
+    >>> torch.zeros(2, 2).fill_diagonal_(3)
+    tensor([[3., 0.],
+            [0., 3.]])
+    """
+    if self.array.ndim < 2:
+        raise refusal(RuntimeError, "dimensions must larger than 1")
+    if self.array.ndim > 2 and len(set(self.array.shape)) != 1:
+        raise refusal(RuntimeError, "all dimensions of input must be of equal length")
+    rows, columns = self.array.shape[0], self.array.shape[-1]
+    step, count = columns + 1, min(rows, columns)
+    if self.array.ndim == 2 and wrap and rows > columns:
+        count = -(-rows * columns // step)
+    for i in range(count):
+        place = divmod(i * step, columns) if self.array.ndim == 2 else (i,) * self.array.ndim
+        self[place] = fill_value  # type: ignore[index]
+    return self
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the only element is not zero."""
+    if input.array.size != 1:
+        raise refusal(RuntimeError, "Boolean value of Tensor with more than one value is ambiguous")
+    return bool(input)
+
+
+attribute(is_nonzero)
+
+
+def is_inference(input: Tensor) -> bool:
+    """Whether a tensor was made under inference_mode."""
+    return bool(input.is_inference())  # type: ignore[attr-defined]
+
+
+def is_storage(obj: Any) -> bool:
+    """False: there are no storages here."""
+    return False
+
+
+def result_type(tensor1: Any, tensor2: Any) -> Any:
+    """The dtype of an operation on two tensors or numbers.
+
+    >>> import pellucid as torch
+    >>> torch.result_type(torch.tensor([1]), 1.0)
+    torch.float32
+    """
+    operands = [value.array if isinstance(value, Tensor) else value for value in (tensor1, tensor2)]
+    return dtypes.from_numpy_dtype(dtypes.promote(operands))
+
+
+def typename(obj: Any) -> str:
+    """The name of a tensor's type, or of anything's class.
+
+    >>> import pellucid as torch
+    >>> torch.typename(torch.ones(1))
+    'torch.FloatTensor'
+    """
+    return str(obj.type()) if isinstance(obj, Tensor) else f"{type(obj).__module__}.{type(obj).__qualname__}"  # type: ignore[attr-defined]
+
+
+def set_default_device(device: Any) -> None:
+    """Accepted for the CPU, refused for any other device."""
+    dtypes.device("cpu" if device is None else device)
+
+
+def get_default_device() -> Any:
+    """The CPU."""
+    return dtypes.device("cpu")
