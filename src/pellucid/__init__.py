@@ -84,7 +84,7 @@ _FROM = {
 def __getattr__(name: str) -> _Any:
     if name in _FROM:
         return getattr(_import_module(_FROM[name]), name)
-    if not name.startswith("_"):
+    if not name.startswith("__"):
         if _find_spec(f"{__name__}.{name}") is not None:
             return _import_module(f"{__name__}.{name}")
         ops.load_families()
