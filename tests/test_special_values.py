@@ -188,6 +188,12 @@ def gradient_differences(operation, name, sample, ours, theirs, their_variables)
 
 # --- where we differ from PyTorch, and why: (operations, what fails as "kind dtype fill", reason)
 
+BESSELS = ("special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1 special.spherical_bessel_j0 "
+           "special.modified_bessel_i0 special.modified_bessel_i1 special.modified_bessel_k0 special.modified_bessel_k1 "
+           "special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1 special.airy_ai")
+POLYNOMIALS = " ".join(
+    f"special.{shifted}chebyshev_polynomial_{kind}" for kind in "tuvw" for shifted in ("", "shifted_")
+) + " special.hermite_polynomial_h special.hermite_polynomial_he special.laguerre_polynomial_l special.legendre_polynomial_p"
 EXPLAINED: list[tuple[str, str, str]] = [
     # PyTorch's formula overflows, underflows or divides on the way to a number that exists
     ("atan2", r"gradient \w+ (max|min)", "PyTorch's squares overflow: 0 becomes NaN"),
@@ -201,7 +207,7 @@ EXPLAINED: list[tuple[str, str, str]] = [
     ("logcumsumexp", r"gradient \w+ max", "PyTorch adds log(weight) to the largest number, which swallows it"),
     ("erf", r"forward bfloat16 denormal", "PyTorch flushes these to 0, unlike those of float32"),
     ("remainder fmod", r"forward float64 grid", "PyTorch's float64 loop divides max by a denormal, its others do not"),
-    ("bilinear", r"\w+ \w+ ", "a product of three: which of them meet first decides what overflows"),
+    ("nn.functional.bilinear", r"\w+ \w+ ", "a product of three: which of them meet first decides what overflows"),
     ("histc", r"forward \w+ (denormal|mixed|max|min)", "PyTorch rounds -1e-323 up to 0; its max - min overflows"),
     # points where a convention is needed and PyTorch's follows from its formula, not from a choice
     ("acosh", r"gradient \w+ (grid|-inf|infinities|min|mixed)", "left of 1 acosh is NaN; PyTorch's slope there is not"),
@@ -218,6 +224,38 @@ EXPLAINED: list[tuple[str, str, str]] = [
     ("complex", r"(forward float16|error bfloat16) ", "there is no complex32: halves give complex64"),
     ("view_as_complex", r"error float16 ", "there is no complex32"),
     ("polar", r"error (float16|bfloat16) ", "halves give complex64 where PyTorch refuses them"),
+    # activations
+    ("nn.functional.gelu", r"forward \w+ (-inf|infinities|mixed)", "the limit, 0; PyTorch's -inf times 0 is NaN"),
+    ("nn.functional.mish", r"gradient \w+ (grid|inf|infinities|mixed)", "the slope is 1 at inf; PyTorch's inf * 0 is NaN"),
+    ("nn.functional.hardswish", r"forward \w+ (grid|max)", "PyTorch multiplies by 6 before it divides by 6: max becomes inf"),
+    ("nn.functional.elu nn.functional.celu nn.functional.hardswish", r"gradient \w+ (grid|nan|mixed)",
+     "NaN has the slope NaN; in PyTorch it has 1, or NaN where its loop is vectorised"),
+    ("nn.functional.selu nn.functional.relu6", r"gradient float64 grid", "PyTorch's vectorised loop says otherwise than its plain one"),
+    ("nn.functional.hardsigmoid", r"gradient float64 ", "PyTorch multiplies by a sixth rounded to float32"),
+    # special functions
+    (BESSELS, r"error (float16|bfloat16) ", "halves are computed in float32 where PyTorch refuses them"),
+    (POLYNOMIALS, r"error (float16|bfloat16) ", "halves are computed in float32 where PyTorch refuses them"),
+    ("special.zeta special.ndtri special.log_ndtr special.erfcx", r"error (float16|bfloat16) ",
+     "halves are computed in float32 where PyTorch refuses them"),
+    ("special.i1 special.i1e", r"gradient (float16|bfloat16) ", "PyTorch has no derivative for halves"),
+    ("special.i1 special.i1e", r"gradient \w+ (grid|nan|mixed)", "NaN has the slope NaN; PyTorch takes it for a number near 0"),
+    ("special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1", r"forward \w+ ",
+     "PyTorch's is right to 1e-6 only between 2 and 15"),
+    ("special.airy_ai", r"forward \w+ ", "PyTorch's is right to 1e-8 only; at inf it is NaN, where Ai is 0"),
+    ("special.modified_bessel_k1 special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1",
+     r"forward float32 (denormal|grid|mixed)", "PyTorch's series underflows at denormal numbers"),
+    ("special.zeta", r"(forward|gradient) \w+ inf", "the sum vanishes at inf; PyTorch's is inf * 0"),
+    ("special.log_ndtr", r"gradient \w+ (-inf|grid|infinities|min|mixed)", "the slope grows as -x; PyTorch's is NaN at -inf"),
+    ("special.xlog1py", r"gradient \w+ (max|min)", "PyTorch multiplies before it divides: max becomes inf"),
+    ("mvlgamma", r"forward float16 (denormal|mixed)", "computed in float32 throughout; PyTorch rounds every term to a half"),
+    (POLYNOMIALS, r"forward \w+ ",
+     "PyTorch's value for NaN is what its register held before; at inf and beyond the largest number inf - inf decides"),
+    # with masks: the reasons of the operations without
+    ("masked.prod masked.cumprod", r"gradient \w+ ", "PyTorch divides the product by the element: inf / inf; ours never divides"),
+    ("masked.amax masked.amin", r"gradient \w+ (nan|mixed)", "NaNs share it, as in PyTorch's max(); its amax is 0 / 0"),
+    ("masked.median", r"gradient float16 zeros", "which of two equal zeros is the middle one is left to PyTorch's partial sort"),
+    ("masked.normalize", r"gradient float16 denormal", "the norm of denormal halves: PyTorch's rule works in float32"),
+    ("as_strided_scatter", r"gradient \w+ ", "PyTorch gives the tensor the gradient of what was overwritten (its gradcheck fails)"),
 ]  # fmt: skip
 
 

@@ -39,6 +39,14 @@ class Handle:
     def __exit__(self, *error: object) -> None:
         self.remove()
 
+    def __getstate__(self) -> tuple[Any, int]:
+        """Copied or pickled along with its hooks, a handle belongs to the copies."""
+        return self._hooks(), self.key
+
+    def __setstate__(self, state: tuple[Any, int]) -> None:
+        hooks, self.key = state
+        self._hooks = weakref.ref(Hooks() if hooks is None else hooks)
+
 
 class Hooks(OrderedDict[int, Callable[..., Any]]):
     """Hooks in the order in which they were added; weakly referable, for the sake of Handle."""

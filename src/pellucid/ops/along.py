@@ -72,10 +72,10 @@ def take_along(a: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:
 def _put_along_add(g: np.ndarray, index: np.ndarray, axis: int, shape: tuple[int, ...]) -> np.ndarray:
     """Add every element of g at its place in an array of zeros; halves are added up in float32."""
     wide = np.dtype(np.float32) if g.dtype in HALVES else g.dtype
-    out = np.zeros(math.prod(shape), wide)
+    out = np.zeros(shape, wide)
     positions = flat_positions(index, axis, shape).reshape(-1)
-    np.add.at(out, positions, g.reshape(-1).astype(wide, copy=False))
-    return out.reshape(shape).astype(g.dtype, copy=False)
+    np.add.at(out.reshape(-1), positions, g.reshape(-1).astype(wide, copy=False))
+    return out.astype(g.dtype, copy=False)
 
 
 def lengthwise(forward: Any) -> Any:

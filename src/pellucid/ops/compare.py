@@ -4,10 +4,12 @@ A row whose rules are None cuts the graph: its result is bool or integer, or PyT
 """
 
 from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
+from pellucid.core.attention import HALVES
 from pellucid.core.attributes import concrete
 from pellucid.core.kinds import Kind
 from pellucid.core.primitive import elementwise, same
@@ -38,6 +40,20 @@ def only(kinds: str, forward: Callable[..., Any]) -> Callable[..., Any]:
         return forward(a, *others)
 
     return refusing
+
+
+def in_single(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that computes halves in float32: users' are float32 when they reach it, those of rules are not."""
+
+    @wraps(forward)
+    def wide(*arguments: Any) -> Any:
+        kind = arguments[0].dtype
+        if kind not in HALVES:
+            return forward(*arguments)
+        given = (value.astype(np.float32) if isinstance(value, np.ndarray) else value for value in arguments)
+        return np.asarray(forward(*given)).astype(kind)
+
+    return wide
 
 
 # --- comparison
@@ -335,4 +351,5 @@ publish(
         call(draw(), decimals=2), call(draw(3, 2).mT),
     ],
     inplace=True,
+    aliases=("torch.special.round",),
 )  # fmt: skip

@@ -319,24 +319,6 @@ def frombuffer(
     return made(shared, requires_grad)
 
 
-def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor that shares the memory of another library's array, by the DLPack protocol.
-
-    >>> import numpy as np, pellucid as torch
-    >>> torch.from_dlpack(np.arange(3))
-    tensor([0, 1, 2])
-    """
-    dtypes.check_device(device)
-    if isinstance(ext_tensor, Tensor):
-        ext_tensor = ext_tensor.numpy()  # type: ignore[attr-defined]
-    array = np.from_dlpack(ext_tensor)
-    shared = array.view(dtypes.from_numpy_dtype(array.dtype).numpy)
-    if copy:
-        return made(shared.copy())
-    aliasing.expose(shared, new=True)
-    return made(shared)
-
-
 # --- the constructors of old: Tensor(2, 3), FloatTensor([1, 2])
 
 
@@ -409,6 +391,6 @@ BoolTensor = TypedTensor("BoolTensor", dtypes.bool_)
 
 __all__ = [
     "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",
-    "IntTensor", "LongTensor", "ShortTensor", "as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer",
+    "IntTensor", "LongTensor", "ShortTensor", "as_tensor", "asarray", "from_numpy", "frombuffer",
     "tensor",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Random numbers of a distribution: normal, bernoulli, multinomial, the in-place fills, dropout.
+"""Random numbers of a distribution: normal, bernoulli, multinomial, the in-place fills.
 
 Arguments are checked before anything is drawn: a refused call leaves the generator and the tensor as they were. A
 tensor that is filled in place depends on its old values no more: their gradient is zero.
@@ -22,7 +22,6 @@ from pellucid.ops import streams
 from pellucid.ops.arguments import refusal
 from pellucid.ops.construct import marked
 from pellucid.ops.create import check_room, chosen, like, made, one_size
-from pellucid.ops.operation import call, operation
 from pellucid.ops.random import (
     HALF_POWER,
     Fill,
@@ -320,10 +319,11 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
         check_real("bernoulli_tensor_cpu_p_", plain(chances.dtype))
         return _refill(self, "bernoulli", _bernoulli_of(chances, self.array), generator)
     _check_chance("bernoulli_", p)
-    return _refill(self, "bernoulli", _coins(float(p)), generator)
+    return _refill(self, "bernoulli", coins(float(p)), generator)
 
 
-def _coins(p: float) -> Fill:
+def coins(p: float) -> Fill:
+    """Ones with probability p, drawn in double precision whatever the dtype."""
     return lambda generator, n, kind, contiguous: generator.uniform(n, streams.F64) < p
 
 
@@ -403,38 +403,6 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
         return streams.each(math.exp, streams.normal_one_by_one(g, n, float(mean), float(std)))
 
     return _refill(self, "log_normal", fill, generator)
-
-
-# --- dropout
-
-
-@operation(
-    samples=lambda draw: [
-        call(draw(2, 3), 0.0), call(draw(2, 3), 1.0), call(draw(3), 0.5, False), call(draw(0), 0.5),
-        call(draw(), 0.0), call(draw(), 1.0), call(draw(2, 0), 0.3), call(draw(3, 2).mT, 1.0),
-        call(draw(2, 3, 2), 0.9, training=False), call(draw(1), p=0.0, training=True),
-    ],
-    module="torch.nn.functional",
-    methods=(),
-)  # fmt: skip
-def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """Set each element to zero with probability p and scale the others by 1 / (1 - p).
-
-    >>> import pellucid as torch
-    >>> dropout(torch.ones(2), p=0.5, training=False)
-    tensor([1., 1.])
-    """
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    if not training or p == 0 or not math.prod(input.shape):
-        return input
-    array = like("dropout", np.empty, input)
-    if p == 1:
-        array[...] = 0
-    else:
-        fill_array(array, _coins(1 - p), None)
-        array /= array.dtype.type(1 - p)
-    return input.mul_(wrap(array)) if inplace else input * wrap(array)
 
 
 attribute(bernoulli)

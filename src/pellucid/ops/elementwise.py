@@ -13,7 +13,7 @@ import numpy as np
 
 from pellucid.core.primitive import elementwise
 from pellucid.core.record import attach, bind
-from pellucid.ops.compare import only, pairs
+from pellucid.ops.compare import in_single, only, pairs
 from pellucid.ops.operation import Draw, Sample, binary, call, operation, unary, unary_samples
 from pellucid.ops.select import drop, keep, where_row
 from pellucid.ops.shape import zeros_like_row
@@ -42,7 +42,8 @@ log2 = unary("log2", np.log2, lambda g, a: g / (a * LN2), lower="llvm.log2", dom
 log10 = unary("log10", np.log10, lambda g, a: g / (a * LN10), lower="llvm.log10", domain=(0.2, 3.0),
               doc="Logarithm to the base 10.")  # fmt: skip
 log1p = unary("log1p", np.log1p, lambda g, a: g / (a + 1), domain=(-0.8, 3.0), grad_name="Log1PBackward0",
-              aliases=("torch.special.log1p",), doc="Natural logarithm of 1 plus each element, exact near 0.")  # fmt: skip
+              aliases=("torch.special.log1p",),
+              doc="Natural logarithm of 1 plus each element, exact near 0.")  # fmt: skip
 sqrt = unary("sqrt", np.sqrt, lambda g, y: g / (2 * y), lower="llvm.sqrt", domain=(0.2, 3.0), doc="Square root.")
 rsqrt = unary("rsqrt", lambda a: np.reciprocal(np.sqrt(a)), lambda g, y: -0.5 * g * (y * y * y), domain=(0.2, 3.0),
               doc="1 divided by the square root.")  # fmt: skip
@@ -238,7 +239,8 @@ def special(name: str) -> Callable[..., Any]:
 
 
 erf = unary("erf", lambda a: special("erf")(a), lambda g, a: g * (2 / ROOT_PI * exp(-a * a)),
-            aliases=("torch.special.erf",), doc="The error function: 2/√π times the integral of exp(-t²) from 0 to x.")  # fmt: skip
+            aliases=("torch.special.erf",),
+            doc="The error function: 2/√π times the integral of exp(-t²) from 0 to x.")  # fmt: skip
 erfc = unary("erfc", lambda a: special("erfc")(a), lambda g, a: -g * (2 / ROOT_PI * exp(-a * a)),
              aliases=("torch.special.erfc",), doc="1 minus the error function, exact where that is small.")  # fmt: skip
 erfinv = unary("erfinv", lambda a: special("erfinv")(a), lambda g, y: g * (ROOT_PI / 2 * exp(y * y)),
@@ -250,8 +252,9 @@ def _lgamma(a: np.ndarray) -> Any:
     return np.where(a == -math.inf, a.dtype.type(math.inf), y)
 
 
-lgamma = unary("lgamma", _lgamma, lambda g, a: g * digamma(a), domain=(0.3, 4.0),
-               aliases=("torch.special.gammaln",), doc="Logarithm of the absolute value of the gamma function.")  # fmt: skip
+lgamma = unary("lgamma", in_single(_lgamma), lambda g, a: g * digamma(a), domain=(0.3, 4.0),
+               aliases=("torch.special.gammaln",),
+               doc="Logarithm of the absolute value of the gamma function.")  # fmt: skip
 
 
 def _digamma(a: np.ndarray) -> np.ndarray:

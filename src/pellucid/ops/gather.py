@@ -126,11 +126,12 @@ def _check_source(name: str, input: Any, axis: int, index: Any, source: Any) -> 
             RuntimeError, f"{name}(): self and source expected to have the same dtype, but got (self) {input.dtype} "
             f"and (source) {source.dtype}"
         )  # fmt: skip
-    if source.ndim == input.ndim and tuple(source.shape) != wanted:
+    single = not input.ndim or not source.ndim  # a 0-d tensor counts as a vector of one element
+    if not single and tuple(source.shape) != wanted:
         raise refusal(
             RuntimeError if name == "index_add" else IndexError,
-            f"{name}(): Source/destination tensor must have same slice shapes: the source has {list(source.shape)}, "
-            f"expected {list(wanted)}",
+            f"{name}(): source tensor shape must match self tensor shape, excluding the specified dimension: "
+            f"the source has {list(source.shape)}, expected {list(wanted)}",
         )
 
 

@@ -91,6 +91,7 @@ class Operation:
 
 # By the path within torch: "exp", "linalg.multi_dot", "nn.functional.silu".
 OPERATIONS: dict[str, Operation] = {}
+WRITERS: dict[str, Function] = {}  # in-place forms that are functions: "torch.relu_", "torch.nn.functional.elu_"
 
 # Reasons that several operations share for leaving a claim unmade.
 COMPOSED = {"node_name": "composed of other operations, or fused, in another way than PyTorch's"}
@@ -111,20 +112,22 @@ def publish(
     module: str = "torch",
     reference: str | None = None,
     unclaimed: Mapping[str, str] | None = None,
+    writers: Iterable[str] = (),
 ) -> Function:
     """Give an operation its public names.
 
     `methods` defaults to the name itself in the main namespace and to none elsewhere; `inplace` adds `name_`.
     `aliases` are further names: a plain one in the same namespace (and a method, where there are methods), a dotted
     one in another namespace: `"torch.special.expit"`. `unclaimed` names claims (of testing/claims.py, and
-    "node_name", "vmap", "reads_values") that the operation does not make, each with its reason. Returns the function:
-    a definition reads `exp = publish(...)`.
+    "node_name", "vmap", "reads_values") that the operation does not make, each with its reason. `writers` are in-place
+    forms that are functions, not methods: `"torch.relu_"`. Returns the function: a definition reads
+    `exp = publish(...)`.
     """
     name = name or function.__name__
     function.__doc__ = doc or function.__doc__
     methods = ((name,) if module == "torch" else ()) if methods is None else tuple(methods)
     near = [alias for alias in aliases if "." not in alias]
-    called = with_out(function, name)
+    called = function if module == "torch.nn.functional" else with_out(function, name)
     for path in (f"{module}.{name}", *(alias if "." in alias else f"{module}.{alias}" for alias in aliases)):
         home, _, public = path.rpartition(".")
         OPERATIONS[path.removeprefix("torch.")] = Operation(
@@ -136,6 +139,8 @@ def publish(
     if inplace:
         for public in (name, *near):
             attach(f"{public}_", in_place(function, f"{public}_"))
+    for path in writers:
+        WRITERS[path] = in_place(function, path.rpartition(".")[2])
     return function
 
 
@@ -172,7 +177,12 @@ def namespace(module: str) -> dict[str, Function]:
     >>> "silu" in namespace("torch.nn.functional")
     True
     """
-    return {operation.name: operation.function for operation in OPERATIONS.values() if operation.module == module}
+    found = {operation.name: operation.function for operation in OPERATIONS.values() if operation.module == module}
+    for path, function in WRITERS.items():
+        home, _, name = path.rpartition(".")
+        if home == module:
+            found[name] = function
+    return found
 
 
 def operation(**options: Any) -> Callable[[Function], Function]:

@@ -64,6 +64,9 @@ def scan_samples(draw: Draw) -> list[Sample]:
 # --- sums
 
 
+BLOCK = 32  # elements that one product with a triangle of ones adds up
+
+
 def _integers_in_64_bits(accumulate: Any) -> Any:
     def forward(a: np.ndarray, axis: int) -> Any:
         return accumulate(a, axis, np.int64 if a.dtype.kind in "biu" else None)
@@ -71,23 +74,73 @@ def _integers_in_64_bits(accumulate: Any) -> Any:
     return lengthwise(forward)
 
 
+def _running_sums(a: np.ndarray, axis: int, backwards: bool) -> np.ndarray:
+    """Sums up to every element, or from it to the end.
+
+    NumPy's accumulate waits for each sum before it begins the next. 1024x1024 of float32, milliseconds, accumulate :
+    here: along rows 4.0 : 2.2, down columns 15.6 : 1.0.
+    """
+    many = a.size // a.shape[axis] if a.size else 0
+    if axis < a.ndim - 1 and many >= 64:
+        return _sums_of_slices(a, axis, backwards)
+    if axis == a.ndim - 1 and a.size >= 32768 and a.shape[axis] >= 4 * BLOCK and a.dtype.char in "fd":
+        y = _sums_of_blocks(a, backwards)
+        if y is not None:
+            return y
+    if not backwards:
+        return add_accumulate(a, axis, np.int64 if a.dtype.kind in "biu" else None)
+    turned = part(axis, None, None, -1)
+    return add_accumulate(a[turned], axis)[turned]
+
+
+def _sums_of_slices(a: np.ndarray, axis: int, backwards: bool) -> np.ndarray:
+    """Add each slice across the axis to the one before it, all elements of a slice at once."""
+    out = a.astype(np.int64 if a.dtype.kind in "biu" else a.dtype, order="C")
+    slices = list(np.moveaxis(out, axis, 0))
+    if backwards:
+        slices.reverse()
+    before = slices[0]
+    for slice_ in slices[1:]:
+        before = np.add(before, slice_, slice_)
+    return out
+
+
+def _sums_of_blocks(a: np.ndarray, backwards: bool) -> np.ndarray | None:
+    """Sums within blocks by a matrix product, the sum of the blocks before added to the first element of each.
+
+    A product with zeros would spread infinities and NaN to a whole block: None leaves such numbers to the slow way.
+    """
+    size = a.shape[-1]
+    rest, blocks = size % BLOCK, size // BLOCK
+    inside, outside = (slice(rest, None), slice(rest)) if backwards else (slice(size - rest), slice(size - rest, None))
+    x = np.array(a[..., inside], order="C").reshape(-1, blocks, BLOCK)
+    totals = np.dot(x.reshape(-1, BLOCK), np.ones(BLOCK, a.dtype)).reshape(-1, blocks)
+    if not math.isfinite(np.add.reduce(totals, None)):
+        return None
+    if backwards:
+        x[:, :-1, -1] += add_accumulate(totals[:, :0:-1], 1)[:, ::-1]
+    else:
+        x[:, 1:, 0] += add_accumulate(totals[:, :-1], 1)
+    triangle = np.tri(BLOCK, dtype=a.dtype)
+    y = np.empty((*a.shape[:-1], size - rest), a.dtype)
+    np.dot(x.reshape(-1, BLOCK), triangle if backwards else triangle.T, out=y.reshape(-1, BLOCK))
+    if not rest:
+        return y
+    if backwards:
+        return np.concatenate((y[..., :1] + add_accumulate(a[..., outside][..., ::-1], -1)[..., ::-1], y), -1)
+    return np.concatenate((y, y[..., -1:] + add_accumulate(a[..., outside], -1)), -1)
+
+
 cumsum_row = bind(
     multilinear(
-        "cumsum", _integers_in_64_bits(add_accumulate),
+        "cumsum", lengthwise(lambda a, axis: _running_sums(a, axis, False)),
         lambda g, axis: cumsum_back_row(g, axis),
         dtypes="equal", batch=lambda op, a, axis: op(a, axis + 1),
     )
 )  # fmt: skip
-
-
-def _sum_from_end(a: np.ndarray, axis: int) -> np.ndarray:
-    backwards = part(axis, None, None, -1)
-    return add_accumulate(a[backwards], axis)[backwards]
-
-
 cumsum_back_row = bind(
     multilinear(
-        "cumsum_back", lengthwise(_sum_from_end),
+        "cumsum_back", lengthwise(lambda a, axis: _running_sums(a, axis, True)),
         lambda g, axis: cumsum_row(g, axis),
         dtypes="equal", batch=lambda op, a, axis: op(a, axis + 1), grad_name="FlipBackward0",
     )

@@ -58,11 +58,11 @@ def _where(mask: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """np.where; on large arrays without branches: b, changed by the bits in which a differs where the mask is true."""
     bits = BITS.get(a.dtype)
     shapes = (mask.shape, ())
-    if mask.size <= LARGE or bits is None or a.shape not in shapes or b.shape not in shapes or a.shape == b.shape == ():
+    if mask.size <= LARGE or bits is None or a.shape not in shapes or b.shape not in shapes:
         return np.where(mask, a, b)
     rest = b.view(bits)
-    chosen = np.bitwise_xor(a.view(bits), rest)
-    chosen *= mask
+    chosen = np.asarray(np.bitwise_xor(a.view(bits), rest))
+    chosen = np.multiply(chosen, mask, chosen if chosen.shape else None)
     chosen ^= rest
     return chosen.view(a.dtype)
 

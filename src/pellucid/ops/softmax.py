@@ -1,9 +1,12 @@
 """Softmax and its relatives: one row each, which keeps its result."""
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from pellucid import dtypes
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.ops.along import line_samples
@@ -14,14 +17,86 @@ from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.reduce import sum_row
 
 add_reduce = np.add.reduce
-maximum_reduce = np.maximum.reduce
-subtract, exp_into, divide = np.subtract, np.exp, np.true_divide
+maximum_reduce, minimum_reduce = np.maximum.reduce, np.minimum.reduce
+subtract, multiply, exp_into, log_into, divide = np.subtract, np.multiply, np.exp, np.log, np.true_divide
+
+SMALL = 2048  # elements: below, the calls count and not the passes over memory
+BLOCK = 1 << 16  # elements that are worked on at a time, so that all passes but the first find them in the cache
+MICROSECONDS = 1.5e-3  # that a kernel takes for each element, roughly
+CALM = 16.0  # exponentials of numbers below need no shift: neither they nor their sums overflow
+FAINT = 1e-7  # a sum of exponentials below is made again with a shift, which keeps all its digits
+
+
+@lru_cache(maxsize=64)
+def ones(size: int, dtype: np.dtype) -> np.ndarray:
+    """A vector of ones: the product with it sums rows three times as fast as np.add.reduce. Not writeable."""
+    vector = np.ones(size, dtype)
+    vector.flags.writeable = False
+    return vector
+
+
+def blockwise(kernel: Callable[..., Any], out: np.ndarray, *arrays: np.ndarray) -> np.ndarray:
+    """Let a kernel fill `out` from arrays of its shape: it sees matrices, some rows of the last axis at a time.
+
+    From a million elements on, several threads share the rows; they live with the family of neural networks.
+    """
+    size = out.shape[-1]
+    matrices = [array.reshape(-1, size) for array in (out, *arrays)]
+    count, step = out.size // size, max(1, BLOCK // size)
+    if count <= step:
+        kernel(*matrices)
+        return out
+
+    def work(part: slice) -> None:
+        for begin in range(part.start, part.stop, step):
+            block = slice(begin, min(begin + step, part.stop))
+            kernel(*[matrix[block] for matrix in matrices])
+
+    if out.size < 1 << 20:
+        work(slice(0, count))
+    else:
+        from pellucid.ops.nn.workers import in_parts
+
+        in_parts(work, count, out.size * MICROSECONDS)
+    return out
+
+
+def by_rows(a: np.ndarray, axis: int) -> bool:
+    """Whether blocks of rows are worth while: the last axis of many floats that BLAS knows (halves it does not)."""
+    return axis == a.ndim - 1 and a.size > SMALL and a.dtype.char in "fd"
+
+
+def exponentials(y: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Write the exponentials of the rows of a matrix into y: their sums, and the shift if one was taken off first.
+
+    With the largest element taken out nothing overflows; where all elements are moderate that is not needed, and not
+    done, as it would cost another pass.
+    """
+    along = ones(a.shape[1], a.dtype)
+    if maximum_reduce(a, None) < CALM:
+        sums = exp_into(a, y).dot(along)
+        if minimum_reduce(sums) > FAINT:
+            return sums, None
+    shift = maximum_reduce(a, 1, None, None, True)
+    return exp_into(subtract(a, shift, y), y).dot(along), shift
+
+
+def _softmax_rows(y: np.ndarray, a: np.ndarray) -> None:
+    sums, _ = exponentials(y, a)
+    divide(y, sums[:, None], y)
+
+
+def _log_softmax_rows(y: np.ndarray, a: np.ndarray) -> None:
+    sums, shift = exponentials(y, a)
+    subtract(a if shift is None else subtract(a, shift, y), log_into(sums, sums)[:, None], y)
 
 
 def _softmax(a: np.ndarray, axis: int) -> np.ndarray:
-    """With the largest element taken out, so that nothing overflows; one array is made and worked on in place."""
+    """Along the last axis by matrix products; along others with the largest element taken out and np.add.reduce."""
     if not a.size or not a.ndim:
         return np.exp(a - a)  # nothing, or 1 (NaN for NaN and infinities)
+    if by_rows(a, axis):
+        return blockwise(_softmax_rows, np.empty(a.shape, a.dtype), a)
     y: np.ndarray = subtract(a, maximum_reduce(a, axis, None, None, True))
     exp_into(y, y)
     return divide(y, add_reduce(y, axis, None, None, True), y)
@@ -30,9 +105,11 @@ def _softmax(a: np.ndarray, axis: int) -> np.ndarray:
 def _log_softmax(a: np.ndarray, axis: int) -> np.ndarray:
     if not a.size or not a.ndim:
         return a - a
+    if by_rows(a, axis):
+        return blockwise(_log_softmax_rows, np.empty(a.shape, a.dtype), a)
     y: np.ndarray = subtract(a, maximum_reduce(a, axis, None, None, True))
     total = add_reduce(exp_into(y), axis, None, None, True)
-    return subtract(y, np.log(total, total), y)
+    return subtract(y, log_into(total, total), y)
 
 
 def total(a: Any, axis: int) -> Any:
@@ -50,9 +127,16 @@ softmax_row = bind(
 )  # fmt: skip
 
 
+def _softmax_back_rows(out: np.ndarray, g: np.ndarray, y: np.ndarray) -> None:
+    subtract(g, np.vecdot(g, y)[:, None], out)
+    multiply(out, y, out)
+
+
 def _softmax_back(g: np.ndarray, y: np.ndarray, axis: int) -> Any:
     if not y.ndim:
         return g * y - g * y * y
+    if by_rows(y, axis):
+        return blockwise(_softmax_back_rows, np.empty(y.shape, y.dtype), g, y)
     out = g * y
     out -= y * add_reduce(out, axis, None, None, True)
     return out
@@ -95,9 +179,17 @@ log_softmax_row = bind(
 )  # fmt: skip
 
 
+def _log_softmax_back_rows(out: np.ndarray, g: np.ndarray, y: np.ndarray) -> None:
+    exp_into(y, out)
+    multiply(out, g.dot(ones(g.shape[1], g.dtype))[:, None], out)
+    subtract(g, out, out)
+
+
 def _log_softmax_back(g: np.ndarray, y: np.ndarray, axis: int) -> Any:
     if not y.ndim:
         return g - np.exp(y) * g
+    if by_rows(y, axis):
+        return blockwise(_log_softmax_back_rows, np.empty(y.shape, y.dtype), g, y)
     out = np.exp(y)
     out *= add_reduce(g, axis, None, None, True)
     return subtract(g, out, out)
@@ -127,11 +219,14 @@ log_softmax_back_row = bind(
 
 
 def softmax_samples(draw: Draw) -> list[Sample]:
-    """Along one dimension, empty tensors, and large numbers."""
-    return [*line_samples(draw), call(draw(2, 0), 1), call(draw(0, 3), dim=0), call(draw(2, 5, low=-900, high=900), 1)]
+    """Along one dimension, empty tensors, large numbers, and more of them than are worked on one by one."""
+    return [
+        *line_samples(draw), call(draw(2, 0), 1), call(draw(0, 3), dim=0), call(draw(2, 5, low=-900, high=900), 1),
+        call(draw(20, 130), 1), call(draw(20, 130, low=-90, high=90), 1), call(draw(20, 130, low=-90, high=-80), 1),
+    ]  # fmt: skip
 
 
-@operation(samples=softmax_samples)
+@operation(samples=softmax_samples, aliases=("torch.special.softmax",))
 def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     """Exponentials divided by their sum along a dimension: positive numbers that add up to 1.
 
@@ -146,7 +241,7 @@ def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     return softmax_row(input, axis_of(dim, input.ndim))
 
 
-@operation(samples=softmax_samples)
+@operation(samples=softmax_samples, aliases=("torch.special.log_softmax",))
 def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     """Logarithm of the softmax along a dimension, without overflow or loss of precision.
 
@@ -161,12 +256,14 @@ def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     return log_softmax_row(input, axis_of(dim, input.ndim))
 
 
-@operation(samples=softmax_samples, methods=(), module="torch.nn.functional")
-def softmin(input: Any, dim: int, dtype: Any = None) -> Any:
-    """Softmax of the negative: the smallest element gets the largest share.
-
-    >>> import pellucid as torch
-    >>> softmin(torch.tensor([0.0, 0.0]), 0)
-    tensor([0.5000, 0.5000])
-    """
-    return softmax(-input, dim, dtype)
+@operation(
+    samples=lambda draw: [
+        call(draw(2, 3), draw(2, 3), 1, dtypes.float64), call(draw(4), draw(4), 0, dtypes.float64),
+        call(draw(2, 3, 4), draw(2, 3, 4), -2, dtypes.float64), call(draw(), draw(), 0, dtypes.float64),
+    ],
+    methods=(),
+)  # fmt: skip
+def _softmax_backward_data(grad_output: Any, output: Any, dim: int, input_dtype: Any) -> Any:
+    """The gradient of softmax's input, from that of its result and the result itself; narrower if the input was."""
+    result = softmax_back_row(grad_output, output, axis_of(dim, output.ndim))
+    return as_type(result, input_dtype) if input_dtype.itemsize < grad_output.dtype.itemsize else result

@@ -1,0 +1,301 @@
+"""save and load: both ways with PyTorch, nothing executed, whole files or none, every flipped bit noticed."""
+
+import io
+import os
+import pickle
+import random
+import signal
+import struct
+import subprocess
+import sys
+import textwrap
+import time
+import zipfile
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+
+import pellucid
+from pellucid.serialization import DamagedFileError, UnpicklingError, safe_globals
+
+SOAK = bool(os.environ.get("PELLUCID_SOAK"))
+
+
+def content(library):
+    x = library.arange(12.0).reshape(3, 4)
+    model = library.nn.Sequential(library.nn.Linear(3, 4), library.nn.Linear(4, 2))
+    return {
+        "model": model.state_dict(), "x": x, "turned": x.t(), "row": x[1], "step": 3, "rate": 0.5, "none": None,
+        "half": library.ones(3, dtype=library.bfloat16), "whole": library.tensor([1, 2]), "dtype": library.float64,
+        "truth": library.tensor([True, False]), "complex": library.tensor([1 + 2j]), "nothing": library.empty(0, 3),
+        "number": library.tensor(2.5), "size": library.Size([2, 3]), "list": [1, "a", (2.5, None)], "bytes": b"xy",
+        "parameter": library.nn.Parameter(library.ones(2)), "order": OrderedDict(a=1), "set": {1, 2}, "z": 1 + 2j,
+    }  # fmt: skip
+
+
+def plain(value):
+    """Values in a form that does not tell the library."""
+    if hasattr(value, "detach"):
+        array = value.detach().float() if "bfloat16" in str(value.dtype) else value.detach()
+        return str(value.dtype), tuple(value.shape), bool(value.requires_grad), array.numpy().tolist()
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    return str(value) if "torch" in str(value) else value
+
+
+def saved(obj, library=pellucid, **options):
+    file = io.BytesIO()
+    library.save(obj, file, **options)
+    return file.getvalue()
+
+
+def loaded(data, library=pellucid, **options):
+    return library.load(io.BytesIO(data), **options)
+
+
+def test_round_trip():
+    obj = content(pellucid)
+    back = loaded(saved(obj))
+    assert plain(back) == plain(obj)
+    back["x"][0, 0] = 100.0
+    assert back["turned"][0, 0] == 100.0, "tensors that share memory still do"
+
+
+@pytest.mark.parametrize("options", [{}, {"_use_new_zipfile_serialization": False}])
+def test_files_of_pytorch_load_here(torch, options):
+    obj = content(torch)
+    assert plain(loaded(saved(obj, torch, **options))) == plain(obj)
+
+
+def test_files_of_ours_load_in_pytorch(torch):
+    obj = content(pellucid)
+    assert plain(loaded(saved(obj), torch)) == plain(obj)
+
+
+def test_whole_models_go_both_ways(torch):
+    for here, there in ((pellucid, torch), (torch, pellucid)):
+        model = here.nn.Sequential(here.nn.Linear(3, 4), here.nn.ReLU(), here.nn.Linear(4, 2))
+        other = loaded(saved(model, here), there, weights_only=False)
+        assert repr(other) == repr(model)
+        x = np.ones((2, 3), np.float32)
+        results = [m(lib.from_numpy(x)).detach().numpy() for m, lib in ((model, here), (other, there))]
+        np.testing.assert_allclose(*results, rtol=1e-6)
+
+
+def test_whole_models_are_not_weights():
+    data = saved(pellucid.nn.Linear(2, 2))
+    with pytest.raises(UnpicklingError, match=r"torch.nn.modules.linear.Linear is not allowed"):
+        loaded(data)
+    assert loaded(data, weights_only=False).in_features == 2
+
+
+class Known:
+    def __init__(self, *args):
+        self.args = args
+
+    def __reduce__(self):
+        return Known, (1,)
+
+
+def test_safe_globals():
+    data = saved({"a": Known()})
+    with pytest.raises(UnpicklingError, match="Known"):
+        loaded(data)
+    with safe_globals([Known]):
+        assert loaded(data)["a"].args == (1,)
+    with pytest.raises(UnpicklingError, match="Known"):
+        loaded(data)
+
+
+# --- damage
+
+
+def damage(data, kind, draw):
+    if kind == "flip":
+        i = draw.randrange(len(data))
+        return data[:i] + bytes([data[i] ^ (1 << draw.randrange(8))]) + data[i + 1 :]
+    if kind == "truncate":
+        return data[: draw.randrange(len(data))]
+    if kind == "zero":
+        i = draw.randrange(len(data) - 64)
+        return data[:i] + bytes(64) + data[i + 64 :] if any(data[i : i + 64]) else data[:-1]
+    other = saved({"a": pellucid.rand(50), "b": pellucid.rand(3, 3)})
+    i = draw.randrange(1, min(len(data), len(other)))
+    return data[:i] + other[i:] if data[:i] != other[:i] and data[i:] != other[i:] else data[:-1]
+
+
+@pytest.mark.parametrize("kind", ["flip", "truncate", "zero", "splice"])
+def test_damage_is_always_noticed(kind):
+    pellucid.manual_seed(0)
+    data, draw = saved({"a": pellucid.rand(50), "b": pellucid.rand(3, 3)}), random.Random(kind)
+    for _ in range(10_000 if SOAK else 400):
+        broken = damage(data, kind, draw)
+        if broken == data:
+            continue
+        with pytest.raises((DamagedFileError, UnpicklingError)):
+            loaded(broken)
+
+
+def test_damage_names_the_tensor(tmp_path):
+    path = tmp_path / "model.pt"
+    pellucid.save({"encoder": {"weight": pellucid.ones(100)}, "bias": pellucid.zeros(3)}, path)
+    data = bytearray(path.read_bytes())
+    place = data.find(np.ones(100, np.float32).tobytes())
+    data[place + 40] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DamagedFileError, match=r"(?s)model.pt.*tensor 'encoder.weight'.*SHA-256"):
+        pellucid.load(path)
+
+
+# --- hostile files
+
+
+class Gadget:
+    def __init__(self, function, *args):
+        self.call = function, args
+
+    def __reduce__(self):
+        return self.call
+
+
+def gadgets():
+    import builtins
+    import operator
+    import shutil
+    import webbrowser
+    from functools import partial
+
+    functions = [
+        os.system, os.popen, os.remove, os.unlink, os.rmdir, os.mkdir, os.rename, os.execv, os.kill, os.putenv,
+        subprocess.Popen, subprocess.run, subprocess.call, subprocess.check_output, subprocess.getoutput, eval, exec,
+        compile, open, __import__, getattr, setattr, delattr, globals, input, breakpoint, vars, map, filter, type,
+        shutil.rmtree, shutil.move, webbrowser.open, sys.exit, sys.setrecursionlimit, partial, operator.attrgetter,
+        operator.methodcaller, operator.itemgetter, pickle.loads, pickle.load, io.open_code, socket_of(), time.sleep,
+        signal.raise_signal, textwrap.dedent, struct.unpack, zipfile.ZipFile, np.load, np.fromfile, np.frombuffer,
+        builtins.memoryview, builtins.range, builtins.slice, builtins.property, bytes.fromhex, str.format, print,
+        random.seed, iter, next,
+    ]  # fmt: skip
+    return [function for function in functions if function is not None]
+
+
+def socket_of():
+    import socket
+
+    return socket.create_connection
+
+
+CANARY = "pellucid-canary"
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_gadgets_are_refused_by_name_and_never_run(protocol, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    called = gadgets()
+    assert len(called) >= 60
+    for function in called:
+        raw = pickle.dumps(Gadget(function, f"touch {CANARY}"), protocol)
+        archive = io.BytesIO()
+        with zipfile.ZipFile(archive, "w") as z:
+            z.writestr("archive/data.pkl", raw)
+            z.writestr("archive/version", "3\n")
+        for data in (raw, archive.getvalue()):
+            with pytest.raises((UnpicklingError, DamagedFileError)) as refused:
+                loaded(data)
+            assert "is not allowed" in str(refused.value) or "damaged" in str(refused.value)
+    assert os.listdir(tmp_path) == []
+
+
+def test_hostile_archives_are_refused_quickly():
+    def archive(**entries):
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w", entries.pop("how", zipfile.ZIP_STORED)) as z:
+            for name, value in entries.items():
+                z.writestr(name, value)
+        return file.getvalue()
+
+    twice = io.BytesIO()
+    with zipfile.ZipFile(twice, "w") as z:
+        z.writestr("a/data.pkl", b".")
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            z.writestr("a/data.pkl", b".")
+    many = bytearray(archive(**{"a/data.pkl": b"."}))
+    place = many.rfind(b"PK\x05\x06")
+    many[place + 8 : place + 12] = struct.pack("<HH", 65535, 65535)
+    cases = [
+        archive(**{"a/data.pkl": b"0" * 10**7, "how": zipfile.ZIP_DEFLATED}),
+        archive(**{"../data.pkl": b"."}), archive(**{"/data.pkl": b"."}), archive(**{"a/other": b"."}),
+        twice.getvalue(), bytes(many), b"PK", b"PK\x03\x04" + bytes(100), b"", b"\x80\x02.",
+    ]  # fmt: skip
+    for data in cases:
+        start = time.perf_counter()
+        with pytest.raises((DamagedFileError, UnpicklingError)):
+            loaded(data)
+        assert time.perf_counter() - start < 5
+
+
+@pytest.mark.parametrize("text", [
+    b"\x80\x02X\xff\xff\xff\xff.", b"\x80\x02r\xff\xff\xff\xff.", b"\x80\x02h\x05.", b"\x80\x02t.", b"0.", b"\x80\x09.",
+    b"\x80\x02]K\x01s.", b"\x80\x02K\x01K\x02\x86R.", b"(lp0\n0g9\n.", b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f.",
+])  # fmt: skip
+def test_broken_pickles_are_refused(text):
+    with pytest.raises(UnpicklingError):
+        loaded(text)
+
+
+def test_tensors_stay_inside_their_memory():
+    from pellucid.serialization.tensors import Storage, rebuild_tensor
+
+    memory = Storage(np.zeros(6, np.float32), "0")
+    for offset, size, stride in [(0, (7,), (1,)), (-1, (2,), (1,)), (5, (2,), (1,)), (0, (2, 2), (5, 1)),
+                                 (0, (2,), (-1,)), (0, (2**40,), (0,) * 2), (0, "ab", (1,))]:  # fmt: skip
+        with pytest.raises(UnpicklingError):
+            rebuild_tensor(memory, offset, size, stride)
+    assert rebuild_tensor(memory, 1, (2, 2), (2, 1)).shape == (2, 2)
+
+
+# --- writing
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "model.pt"
+    pellucid.save({"a": pellucid.ones(3)}, path)
+    before = path.read_bytes()
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"(?s)model.pt.*No space left.*bytes are free.*untouched"):
+        pellucid.save({"a": pellucid.zeros(3)}, path)
+    assert path.read_bytes() == before and os.listdir(tmp_path) == ["model.pt"]
+
+
+def test_missing_folders_are_an_error_with_the_path(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        pellucid.save({}, tmp_path / "nowhere" / "model.pt")
+
+
+SAVER = """
+import sys, pellucid
+n = 0
+while True:
+    n += 1
+    pellucid.save({"n": n, "a": pellucid.full((20000,), float(n))}, sys.argv[1])
+    print(n, flush=True)
+"""
+
+
+def test_a_kill_at_any_moment_leaves_a_whole_file(tmp_path):
+    path, draw = tmp_path / "model.pt", random.Random(0)
+    for _ in range(200 if SOAK else 4):
+        process = subprocess.Popen([sys.executable, "-c", SAVER, str(path)], stdout=subprocess.PIPE)
+        process.stdout.readline()
+        time.sleep(draw.random() * 0.1)
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        back = pellucid.load(path)
+        assert bool((back["a"] == back["n"]).all())
