@@ -274,6 +274,9 @@ def quiet_oracle():
         yield
 
 
+SPREADING = ("pellucid.ops.linalg", "pellucid.ops.fft", "pellucid.ops.nn.distance", "pellucid.ops.rare")
+
+
 def has_oracle(operation: Operation) -> bool:
     return claims.torch_function(operation) is not None
 
@@ -284,6 +287,8 @@ def test_special_values_are_pytorchs(operation: str) -> None:
     unexplained, used = [], set()
     if not has_oracle(DISTINCT[operation]):
         pytest.skip("PyTorch has no such function")
+    if DISTINCT[operation].home.startswith(SPREADING):
+        pytest.skip("a factorisation or transform spreads NaN in its own way; PyTorch's may even end the process")
     for name, fill, sample in special_samples(DISTINCT[operation]):
         for told in differences(DISTINCT[operation], name, sample):
             kind, _, rest = told.partition(" ")

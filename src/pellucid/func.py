@@ -17,6 +17,7 @@ from pellucid.transforms.functional import (
     jacfwd,
     jacrev,
     linearize,
+    stack_module_state,
     vjp,
 )
 
@@ -30,6 +31,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "stack_module_state",
     "vjp",
     "vmap",
 ]

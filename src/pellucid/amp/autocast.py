@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ContextDecorator
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
@@ -82,7 +83,7 @@ class autocast(ContextDecorator):
 
     def __enter__(self) -> "autocast":
         self._before.append(modes.MODE.get())
-        modes.install(modes.replace(modes.current(), autocast=Policy(self.fast_dtype) if self._enabled else None))
+        modes.install(replace(modes.current(), autocast=Policy(self.fast_dtype) if self._enabled else None))
         return self
 
     def __exit__(self, *error: object) -> None:

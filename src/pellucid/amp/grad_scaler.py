@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from pellucid.core import modes
+from pellucid.core.primitive import BOUND
 from pellucid.core.tensor import Tensor
 
 READY, UNSCALED, STEPPED = "ready", "unscaled", "stepped"
@@ -39,7 +40,7 @@ class GradScaler:
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
-            return outputs * self._scale
+            return BOUND["mul"](outputs, self._scale)
         if isinstance(outputs, (list, tuple)):
             return type(outputs)(self.scale(each) for each in outputs)
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")

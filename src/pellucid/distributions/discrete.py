@@ -4,7 +4,6 @@ import math
 from typing import Any, ClassVar
 
 import pellucid as torch
-from pellucid.core.tensor import Tensor
 from pellucid.distributions import constraints
 from pellucid.distributions.distribution import Distribution, broadcast_all
 
@@ -38,10 +37,10 @@ class TwoWays(Distribution):
 
     def _take(self, probs: Any, logits: Any, *others: Any) -> tuple[Any, ...]:
         _one_of(probs, logits)
-        *others, parameter = broadcast_all(*others, logits if probs is None else probs)
+        *rest, parameter = broadcast_all(*others, logits if probs is None else probs)
         self.__dict__["logits" if probs is None else "probs"] = parameter
         self._parameter = parameter
-        return tuple(others)
+        return tuple(rest)
 
     def __getattr__(self, name: str) -> Any:
         if name == "probs" and "logits" in self.__dict__:
@@ -71,31 +70,31 @@ class Bernoulli(TwoWays):
         super().__init__(self._parameter.shape, validate_args=validate_args)
 
     @property
-    def mean(self) -> Tensor:
-        return self.probs  # type: ignore[no-any-return]
+    def mean(self) -> Any:
+        return self.probs
 
     @property
-    def mode(self) -> Tensor:
+    def mode(self) -> Any:
         mode = (self.probs >= 0.5).to(self.probs)
         return torch.where(self.probs == 0.5, math.nan, mode)
 
     @property
-    def variance(self) -> Tensor:
-        return self.probs * (1 - self.probs)  # type: ignore[no-any-return]
+    def variance(self) -> Any:
+        return self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Any = ()) -> Any:
         with torch.no_grad():
             return torch.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Any) -> Any:
         self._checked(value)
         logits, value = broadcast_all(self.logits, value)
         return -torch.nn.functional.binary_cross_entropy_with_logits(logits, value, reduction="none")
 
-    def entropy(self) -> Tensor:
+    def entropy(self) -> Any:
         return torch.nn.functional.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
-    def enumerate_support(self, expand: bool = True) -> Tensor:
+    def enumerate_support(self, expand: bool = True) -> Any:
         values = torch.arange(2, dtype=self._parameter.dtype).view((-1,) + (1,) * len(self._batch_shape))
         return values.expand((-1, *self._batch_shape)) if expand else values
 
@@ -112,29 +111,29 @@ class Geometric(TwoWays):
             raise ValueError(f"Expected parameter probs of distribution {self!r} to be positive")
 
     @property
-    def mean(self) -> Tensor:
-        return 1.0 / self.probs - 1.0  # type: ignore[no-any-return]
+    def mean(self) -> Any:
+        return 1.0 / self.probs - 1.0
 
     @property
-    def mode(self) -> Tensor:
+    def mode(self) -> Any:
         return torch.zeros_like(self.probs)
 
     @property
-    def variance(self) -> Tensor:
-        return (1.0 / self.probs - 1.0) / self.probs  # type: ignore[no-any-return]
+    def variance(self) -> Any:
+        return (1.0 / self.probs - 1.0) / self.probs
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Any = ()) -> Any:
         with torch.no_grad():
             u = self.probs.new_empty(self._extended_shape(sample_shape)).uniform_(torch.finfo(self.probs.dtype).tiny, 1)
             return (u.log() / (-self.probs).log1p()).floor()
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Any) -> Any:
         self._checked(value)
         value, probs = broadcast_all(value, self.probs)
         probs = torch.where((probs == 1) & (value == 0), 0.0, probs)
         return value * (-probs).log1p() + self.probs.log()
 
-    def entropy(self) -> Tensor:
+    def entropy(self) -> Any:
         bits = torch.nn.functional.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
         return bits / self.probs
 
@@ -150,22 +149,22 @@ class Poisson(Distribution):
         super().__init__(self.rate.shape, validate_args=validate_args)
 
     @property
-    def mean(self) -> Tensor:
+    def mean(self) -> Any:
         return self.rate
 
     @property
-    def mode(self) -> Tensor:
+    def mode(self) -> Any:
         return self.rate.floor()
 
     @property
-    def variance(self) -> Tensor:
+    def variance(self) -> Any:
         return self.rate
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Any = ()) -> Any:
         with torch.no_grad():
             return torch.poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Any) -> Any:
         self._checked(value)
         rate, value = broadcast_all(self.rate, value)
         return value.xlogy(rate) - rate - (value + 1).lgamma()
@@ -191,23 +190,23 @@ class Binomial(TwoWays):
         return constraints.integer_interval(0, self.total_count)
 
     @property
-    def mean(self) -> Tensor:
-        return self.total_count * self.probs  # type: ignore[no-any-return]
+    def mean(self) -> Any:
+        return self.total_count * self.probs
 
     @property
-    def mode(self) -> Tensor:
-        return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)  # type: ignore[no-any-return]
+    def mode(self) -> Any:
+        return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
 
     @property
-    def variance(self) -> Tensor:
-        return self.total_count * self.probs * (1 - self.probs)  # type: ignore[no-any-return]
+    def variance(self) -> Any:
+        return self.total_count * self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         with torch.no_grad():
             return torch.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Any) -> Any:
         self._checked(value)
         n = self.total_count
         ways = torch.lgamma(n + 1) - torch.lgamma(value + 1) - torch.lgamma(n - value + 1)
@@ -215,14 +214,14 @@ class Binomial(TwoWays):
         size = n * positive + n * torch.log1p(torch.exp(-torch.abs(self.logits)))
         return value * self.logits + ways - size
 
-    def entropy(self) -> Tensor:
+    def entropy(self) -> Any:
         most = int(self.total_count.max())
         if not bool((self.total_count == most).all()):
             raise NotImplementedError("Inhomogeneous total count not supported by `entropy`.")
         log_prob = self.log_prob(self.enumerate_support(False))
         return -(torch.exp(log_prob) * log_prob).sum(0)
 
-    def enumerate_support(self, expand: bool = True) -> Tensor:
+    def enumerate_support(self, expand: bool = True) -> Any:
         most = int(self.total_count.max())
         values = torch.arange(1 + most, dtype=self._parameter.dtype).view((-1,) + (1,) * len(self._batch_shape))
         return values.expand((-1, *self._batch_shape)) if expand else values
@@ -245,25 +244,25 @@ class NegativeBinomial(TwoWays):
         super().__init__(self._parameter.shape, validate_args=validate_args)
 
     @property
-    def mean(self) -> Tensor:
-        return self.total_count * torch.exp(self.logits)  # type: ignore[no-any-return]
+    def mean(self) -> Any:
+        return self.total_count * torch.exp(self.logits)
 
     @property
-    def mode(self) -> Tensor:
-        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0)  # type: ignore[no-any-return]
+    def mode(self) -> Any:
+        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0)
 
     @property
-    def variance(self) -> Tensor:
+    def variance(self) -> Any:
         return self.mean / torch.sigmoid(-self.logits)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Any = ()) -> Any:
         from pellucid.distributions.continuous import Gamma
 
         with torch.no_grad():
             rate = Gamma(self.total_count, torch.exp(-self.logits), validate_args=False).sample(sample_shape)
             return torch.poisson(rate)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Any) -> Any:
         self._checked(value)
         n, log_sigmoid = self.total_count, torch.nn.functional.logsigmoid
         size = -torch.lgamma(n + value) + torch.lgamma(1.0 + value) + torch.lgamma(n)
@@ -311,33 +310,33 @@ class Categorical(Distribution):
         return self._parameter.size()
 
     @property
-    def mean(self) -> Tensor:
+    def mean(self) -> Any:
         return torch.full(self._extended_shape(), math.nan, dtype=self._parameter.dtype)
 
     @property
-    def mode(self) -> Tensor:
-        return self.probs.argmax(dim=-1)  # type: ignore[no-any-return]
+    def mode(self) -> Any:
+        return self.probs.argmax(dim=-1)
 
     @property
-    def variance(self) -> Tensor:
+    def variance(self) -> Any:
         return torch.full(self._extended_shape(), math.nan, dtype=self._parameter.dtype)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Any = ()) -> Any:
         shape = torch.Size(sample_shape)
         flat = self.probs.detach().reshape(-1, self._num_events)
         drawn = torch.multinomial(flat, shape.numel(), True).T
         return drawn.reshape(self._extended_shape(shape))
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Any) -> Any:
         self._checked(value)
         index, logits = torch.broadcast_tensors(value.long().unsqueeze(-1), self.logits)
         return logits.gather(-1, index[..., :1]).squeeze(-1)
 
-    def entropy(self) -> Tensor:
+    def entropy(self) -> Any:
         logits = self.logits.clamp(min=torch.finfo(self.logits.dtype).min)
-        return -(logits * self.probs).sum(-1)  # type: ignore[no-any-return]
+        return -(logits * self.probs).sum(-1)
 
-    def enumerate_support(self, expand: bool = True) -> Tensor:
+    def enumerate_support(self, expand: bool = True) -> Any:
         values = torch.arange(self._num_events).view((-1,) + (1,) * len(self._batch_shape))
         return values.expand((-1, *self._batch_shape)) if expand else values
 
@@ -355,38 +354,38 @@ class OneHotCategorical(Distribution):
         super().__init__(shape[:-1], shape[-1:], validate_args)
 
     @property
-    def probs(self) -> Tensor:
+    def probs(self) -> Any:
         """The probability of each choice."""
-        return self._categorical.probs  # type: ignore[no-any-return]
+        return self._categorical.probs
 
     @property
-    def logits(self) -> Tensor:
+    def logits(self) -> Any:
         """The logarithm of each choice's probability."""
-        return self._categorical.logits  # type: ignore[no-any-return]
+        return self._categorical.logits
 
     @property
-    def mean(self) -> Tensor:
+    def mean(self) -> Any:
         return self.probs
 
     @property
-    def mode(self) -> Tensor:
+    def mode(self) -> Any:
         return self._hot(self.probs.argmax(dim=-1))
 
     @property
-    def variance(self) -> Tensor:
+    def variance(self) -> Any:
         return self.probs * (1 - self.probs)
 
-    def _hot(self, index: Any) -> Tensor:
+    def _hot(self, index: Any) -> Any:
         return torch.nn.functional.one_hot(index, self._event_shape[0]).to(self.probs)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Any = ()) -> Any:
         return self._hot(self._categorical.sample(sample_shape))
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Any) -> Any:
         self._checked(value)
         return self._categorical.log_prob(value.max(-1)[1])
 
-    def entropy(self) -> Tensor:
+    def entropy(self) -> Any:
         return self._categorical.entropy()
 
     def __repr__(self) -> str:
@@ -398,7 +397,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
     has_rsample = True
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
@@ -424,28 +423,28 @@ class Multinomial(Distribution):
         )
 
     @property
-    def probs(self) -> Tensor:
+    def probs(self) -> Any:
         """The probability of each choice."""
-        return self._categorical.probs  # type: ignore[no-any-return]
+        return self._categorical.probs
 
     @property
-    def logits(self) -> Tensor:
+    def logits(self) -> Any:
         """The logarithm of each choice's probability."""
-        return self._categorical.logits  # type: ignore[no-any-return]
+        return self._categorical.logits
 
     @property
-    def mean(self) -> Tensor:
+    def mean(self) -> Any:
         return self.probs * self.total_count
 
     @property
-    def variance(self) -> Tensor:
+    def variance(self) -> Any:
         return self.total_count * self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Any = ()) -> Any:
         choices = self._categorical.sample((self.total_count, *sample_shape))
         return torch.nn.functional.one_hot(choices, self._event_shape[0]).sum(0).to(self.probs)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Any) -> Any:
         self._checked(value)
         logits, value = broadcast_all(self.logits, value)
         ways = torch.lgamma(value.sum(-1) + 1) - torch.lgamma(value + 1).sum(-1)

@@ -9,7 +9,7 @@ from pellucid.distributions import constraints
 __all__ = ["Distribution", "broadcast_all"]
 
 
-def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
+def broadcast_all(*values: Any) -> tuple[Any, ...]:
     """Numbers and tensors as tensors of one shape.
 
     >>> broadcast_all(1.0, torch.zeros(2))
@@ -69,59 +69,59 @@ class Distribution:
         return self._event_shape
 
     @property
-    def mean(self) -> Tensor:
+    def mean(self) -> Any:
         """The mean."""
         raise NotImplementedError
 
     @property
-    def mode(self) -> Tensor:
+    def mode(self) -> Any:
         """The most likely value."""
         raise NotImplementedError(f"{type(self)} does not implement mode")
 
     @property
-    def variance(self) -> Tensor:
+    def variance(self) -> Any:
         """The variance."""
         raise NotImplementedError
 
     @property
-    def stddev(self) -> Tensor:
+    def stddev(self) -> Any:
         """The standard deviation."""
-        return self.variance.sqrt()  # type: ignore[no-any-return]
+        return self.variance.sqrt()
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Any = ()) -> Any:
         """Values drawn at random, without gradient."""
         with torch.no_grad():
             return self.rsample(sample_shape)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         """Values drawn at random as a differentiable function of the parameters."""
         raise NotImplementedError
 
-    def sample_n(self, n: int) -> Tensor:
+    def sample_n(self, n: int) -> Any:
         """n values."""
         return self.sample((n,))
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Any) -> Any:
         """The logarithm of the density or probability."""
         raise NotImplementedError
 
-    def cdf(self, value: Tensor) -> Tensor:
+    def cdf(self, value: Any) -> Any:
         """The probability of values up to this one."""
         raise NotImplementedError
 
-    def icdf(self, value: Tensor) -> Tensor:
+    def icdf(self, value: Any) -> Any:
         """The value up to which the probability is this."""
         raise NotImplementedError
 
-    def entropy(self) -> Tensor:
+    def entropy(self) -> Any:
         """The entropy in nats."""
         raise NotImplementedError
 
-    def enumerate_support(self, expand: bool = True) -> Tensor:
+    def enumerate_support(self, expand: bool = True) -> Any:
         """All values there are."""
         raise NotImplementedError
 
-    def perplexity(self) -> Tensor:
+    def perplexity(self) -> Any:
         """The exponential of the entropy."""
         return torch.exp(self.entropy())
 

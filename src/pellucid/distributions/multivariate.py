@@ -4,7 +4,6 @@ import math
 from typing import Any, ClassVar
 
 import pellucid as torch
-from pellucid.core.tensor import Tensor
 from pellucid.distributions import constraints
 from pellucid.distributions.distribution import Distribution
 
@@ -52,26 +51,26 @@ class MultivariateNormal(Distribution):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
-    def mean(self) -> Tensor:
+    def mean(self) -> Any:
         return self.loc
 
     @property
-    def mode(self) -> Tensor:
+    def mode(self) -> Any:
         return self.loc
 
     @property
-    def variance(self) -> Tensor:
+    def variance(self) -> Any:
         return self._factor.pow(2).sum(-1)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         noise = torch.normal(torch.zeros(shape, dtype=self.loc.dtype), torch.ones(shape, dtype=self.loc.dtype))
         return self.loc + (self._factor @ noise.unsqueeze(-1)).squeeze(-1)
 
-    def _half_log_determinant(self) -> Tensor:
+    def _half_log_determinant(self) -> Any:
         return self._factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Any) -> Any:
         self._checked(value)
         away = (value - self.loc).unsqueeze(-1)
         shape = torch.broadcast_shapes(away.shape[:-2], self._factor.shape[:-2])
@@ -82,7 +81,7 @@ class MultivariateNormal(Distribution):
         distance = solved.pow(2).sum(-1).sum(-1)
         return -0.5 * (n * math.log(2 * math.pi) + distance) - self._half_log_determinant()
 
-    def entropy(self) -> Tensor:
+    def entropy(self) -> Any:
         return 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._half_log_determinant()
 
 
@@ -120,27 +119,27 @@ class Independent(Distribution):
         return bool(self.base_dist.has_rsample)
 
     @property
-    def mean(self) -> Tensor:
-        return self.base_dist.mean  # type: ignore[no-any-return]
+    def mean(self) -> Any:
+        return self.base_dist.mean
 
     @property
-    def mode(self) -> Tensor:
-        return self.base_dist.mode  # type: ignore[no-any-return]
+    def mode(self) -> Any:
+        return self.base_dist.mode
 
     @property
-    def variance(self) -> Tensor:
-        return self.base_dist.variance  # type: ignore[no-any-return]
+    def variance(self) -> Any:
+        return self.base_dist.variance
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        return self.base_dist.sample(sample_shape)  # type: ignore[no-any-return]
+    def sample(self, sample_shape: Any = ()) -> Any:
+        return self.base_dist.sample(sample_shape)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
-        return self.base_dist.rsample(sample_shape)  # type: ignore[no-any-return]
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        return self.base_dist.rsample(sample_shape)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Any) -> Any:
         return _summed(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
 
-    def entropy(self) -> Tensor:
+    def entropy(self) -> Any:
         return _summed(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> "Independent":
@@ -181,21 +180,21 @@ class MixtureSameFamily(Distribution):
         return probs.reshape(probs.shape + (1,) * len(self._event_shape))
 
     @property
-    def mean(self) -> Tensor:
-        return (self._weights() * self._component.mean).sum(-1 - len(self._event_shape))  # type: ignore[no-any-return]
+    def mean(self) -> Any:
+        return (self._weights() * self._component.mean).sum(-1 - len(self._event_shape))
 
     @property
-    def variance(self) -> Tensor:
+    def variance(self) -> Any:
         dim, weights = -1 - len(self._event_shape), self._weights()
         inside = (weights * self._component.variance).sum(dim)
         between = (weights * (self._component.mean - self.mean.unsqueeze(dim)).pow(2)).sum(dim)
-        return inside + between  # type: ignore[no-any-return]
+        return inside + between
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Any) -> Any:
         log_prob = self._component.log_prob(value.unsqueeze(-1 - len(self._event_shape)))
         return torch.logsumexp(log_prob + torch.log_softmax(self._mixture.logits, -1), -1)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Any = ()) -> Any:
         with torch.no_grad():
             chosen = self._mixture.sample(sample_shape)
             drawn = self._component.sample(sample_shape)
@@ -229,22 +228,22 @@ class TransformedDistribution(Distribution):
             value = transform(value)
         return value
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Any = ()) -> Any:
         with torch.no_grad():
-            return self._through(self.base_dist.sample(sample_shape))  # type: ignore[no-any-return]
+            return self._through(self.base_dist.sample(sample_shape))
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
-        return self._through(self.base_dist.rsample(sample_shape))  # type: ignore[no-any-return]
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        return self._through(self.base_dist.rsample(sample_shape))
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Any) -> Any:
         events, total, y = len(self._event_shape), 0.0, value
         for transform in reversed(self.transforms):
             x = transform.inv(y)
             total = total - _summed(transform.log_abs_det_jacobian(x, y), events - transform.event_dim)
             y = x
-        return total + _summed(self.base_dist.log_prob(y), events - len(self.base_dist.event_shape))  # type: ignore[no-any-return]
+        return total + _summed(self.base_dist.log_prob(y), events - len(self.base_dist.event_shape))
 
-    def cdf(self, value: Tensor) -> Tensor:
+    def cdf(self, value: Any) -> Any:
         sign: Any = 1
         for transform in reversed(self.transforms):
             value = transform.inv(value)

@@ -5,10 +5,11 @@
 torch.Size([3, 4])
 """
 
-from pellucid.nn import functional, init, modules, parameter
+from pellucid.nn import attention, functional, init, modules, parameter, utils
 from pellucid.nn.modules import *  # noqa: F403
 from pellucid.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 __all__ = [
-    "Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional", "init", "modules", "parameter",
+    *modules.__all__, "Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "attention",
+    "functional", "init", "modules", "parameter", "utils",
 ]  # fmt: skip

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-import numpy as np
-
 import pellucid as torch
 from pellucid.core import modes
 from pellucid.core.provenance import warn
@@ -187,7 +185,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 
 @silently
-def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
     """A normal distribution with a share of each column set to zero."""
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
@@ -195,6 +193,5 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     zeros = math.ceil(sparsity * rows)
     tensor.normal_(0, std, generator=generator)
     for column in range(columns):
-        chosen = torch.randperm(rows)[:zeros]
-        tensor[chosen, np.full(zeros, column)] = 0
-    return tensor
+        tensor[torch.randperm(rows)[:zeros], column] = 0
+    return tensor  # type: ignore[no-any-return]

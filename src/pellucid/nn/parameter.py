@@ -8,7 +8,14 @@ from pellucid.core.tensor import Tensor
 from pellucid.errors import explain
 from pellucid.ops.create import empty
 
-__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "UninitializedTensorMixin",
+    "is_lazy",
+]
 
 
 class _Named(type):
@@ -77,19 +84,15 @@ class Buffer(Tensor, metaclass=_Named):
         return made
 
 
-class _Uninitialized:
+class UninitializedTensorMixin:
     """A place for a tensor whose shape the first input will tell."""
 
-    materializes_as: type[Tensor]
+    cls_to_become: type[Tensor]
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Give the tensor its shape; its values are for the caller to set."""
         fresh = empty(tuple(shape), dtype=dtype or self.dtype)  # type: ignore[attr-defined]
-        needs = self.requires_grad  # type: ignore[attr-defined]
-        self.requires_grad_(False)  # type: ignore[attr-defined]
-        self.array = fresh.array
-        self.__class__ = self.materializes_as  # type: ignore[assignment]
-        self.requires_grad_(needs)  # type: ignore[attr-defined]
+        become(self, self.cls_to_become, fresh.array)
 
     @property
     def shape(self) -> Any:
@@ -106,10 +109,10 @@ class _Uninitialized:
         return f"<{type(self).__name__}>"
 
 
-class UninitializedParameter(_Uninitialized, Parameter):
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """A parameter without a shape yet."""
 
-    materializes_as = Parameter
+    cls_to_become = Parameter
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> "UninitializedParameter":
         return super().__new__(cls, empty(0, dtype=dtype), requires_grad)  # type: ignore[return-value]
@@ -124,21 +127,29 @@ class UninitializedParameter(_Uninitialized, Parameter):
         return UninitializedParameter, (self.requires_grad, None, self.dtype)
 
 
-class UninitializedBuffer(_Uninitialized, Tensor):
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """A buffer without a shape yet."""
 
-    materializes_as = Tensor
+    cls_to_become = Tensor
 
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
     ) -> Any:
-        made = _sharing(cls, empty(0, dtype=dtype))
+        made: Any = _sharing(cls, empty(0, dtype=dtype))
         made.persistent = persistent
         made._is_buffer = True
         return made
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Everything is done by __new__."""
+
+
+def become(tensor: Any, kind: type[Tensor], array: Any) -> None:
+    """Make a parameter or buffer in place one of another kind, with other memory."""
+    needs = tensor.requires_grad
+    tensor.requires_grad_(False)
+    tensor.__class__, tensor.array = kind, array
+    tensor.requires_grad_(needs)
 
 
 def is_lazy(parameter: Any) -> bool:
@@ -148,4 +159,4 @@ def is_lazy(parameter: Any) -> bool:
     >>> is_lazy(torch.nn.UninitializedParameter())
     True
     """
-    return isinstance(parameter, _Uninitialized)
+    return isinstance(parameter, UninitializedTensorMixin)

@@ -55,7 +55,10 @@ class Storage:
 # --- writing
 
 
-class Pickler(pickle._Pickler):
+PythonPickler: Any = pickle._Pickler  # the one in Python, whose steps can be replaced
+
+
+class Pickler(PythonPickler):  # type: ignore[misc]
     """Pickles as PyTorch does: tensors by the memory they look at, Pellucid's classes under PyTorch's names."""
 
     def __init__(self, out: Any, protocol: int = 2) -> None:
@@ -91,7 +94,7 @@ class Pickler(pickle._Pickler):
         key, memory = self._block(owner)
         offset = (array.ctypes.data - memory.ctypes.data) // width if array.size else 0
         strides = tuple(stride // width for stride in array.strides)
-        rebuilt = (Storage(memory, key), offset, tuple(array.shape), strides, tensor.requires_grad, OrderedDict())
+        rebuilt: Any = (Storage(memory, key), offset, tuple(array.shape), strides, tensor.requires_grad, OrderedDict())
         return Global("torch._utils", "_rebuild_tensor_v2"), rebuilt
 
     def _block(self, owner: np.ndarray) -> tuple[str, np.ndarray]:
@@ -116,7 +119,7 @@ class Pickler(pickle._Pickler):
         self.write(pickle.GLOBAL + value.module.encode() + b"\n" + value.name.encode() + b"\n")
 
     dispatch: ClassVar = {
-        **pickle._Pickler.dispatch,
+        **PythonPickler.dispatch,
         Global: lambda self, value: self.save_name(value),
         type: lambda self, value: self.save_global(value),
         dtypes.dtype: lambda self, value: self.save_name(_global_of(value)),

@@ -567,3 +567,40 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
     if remove not in ("mutations", "mutations_and_views"):
         raise RuntimeError(f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}.")
     return func
+
+
+def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The parameters and buffers of several models of one class, each stacked: what `vmap` runs an ensemble on.
+
+    >>> import pellucid as torch
+    >>> models = [torch.nn.Linear(2, 3) for _ in range(5)]
+    >>> params, buffers = torch.func.stack_module_state(models)
+    >>> params["weight"].shape
+    torch.Size([5, 3, 2])
+    >>> def run(params, x): return torch.func.functional_call(models[0], params, (x,))
+    >>> torch.func.vmap(run, in_dims=(0, None))(params, torch.ones(2)).shape
+    torch.Size([5, 3])
+    """
+    what = "stack_module_state: Expected"
+    if not models:
+        raise RuntimeError(f"{what} at least one model, got 0.")
+    if len({model.training for model in models}) > 1:
+        raise RuntimeError(f"{what} all models to have the same training/eval mode.")
+    if len({type(model) for model in models}) > 1:
+        raise RuntimeError(f"{what} all models to be of the same class.")
+    found = []
+    for method in ("named_parameters", "named_buffers"):
+        by_model = [dict(getattr(model, method)()) for model in models]
+        found.append({name: _stacked(name, [each[name] for each in by_model]) for name in by_model[0]})
+    return found[0], found[1]
+
+
+def _stacked(name: str, tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors of several models as one leaf."""
+    needs = {current_node(tensor) is not None for tensor in tensors}
+    if len(needs) > 1:
+        raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
+    made = wrap(np.stack([current_array(tensor) for tensor in tensors]))
+    if needs.pop():
+        made.node = Leaf(made, here())
+    return made

@@ -327,7 +327,7 @@ class ParameterList(Module):
 
     def extra_repr(self) -> str:
         """One line for each member."""
-        return "\n".join(_member_line(i, value) for i, value in enumerate(self))
+        return "\n".join(_member_line(i, value, "dtype") for i, value in enumerate(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterList should not be called.")
@@ -343,8 +343,6 @@ class ParameterDict(Module):
             self.update(parameters)
 
     def __getitem__(self, key: str) -> Any:
-        if key not in self._keys:
-            raise KeyError(key)
         return getattr(self, key)
 
     def __setitem__(self, key: str, value: Any) -> None:
@@ -404,7 +402,7 @@ class ParameterDict(Module):
 
     def get(self, key: str, default: Any = None) -> Any:
         """The parameter under a key, or the default."""
-        return self[key] if key in self else default
+        return getattr(self, key) if key in self._keys else default
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> "ParameterDict":
         """A dictionary with these keys, all with the default."""
@@ -435,15 +433,16 @@ class ParameterDict(Module):
 
     def extra_repr(self) -> str:
         """One line for each member."""
-        return "\n".join(_member_line(key, value) for key, value in self.items())
+        return "\n".join(_member_line(key, value, "type") for key, value in self.items())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterDict should not be called.")
 
 
-def _member_line(key: Any, value: Any) -> str:
-    if isinstance(value, Tensor):
-        kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-        sizes = "x".join(str(size) for size in value.shape)
-        return f"  ({key}): {kind} containing: [{value.dtype} of size {sizes}]"
-    return f"  ({key}): Object of type: {type(value).__name__}"
+def _member_line(key: Any, value: Any, told_by: str) -> str:
+    """A member in one line; PyTorch tells those of a list by their dtype, those of a dictionary by their type."""
+    if not isinstance(value, Tensor):
+        return f"  ({key}): Object of type: {type(value).__name__}"
+    kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
+    elements = value.dtype if told_by == "dtype" else value.type()
+    return f"  ({key}): {kind} containing: [{elements} of size {'x'.join(str(size) for size in value.shape)}]"

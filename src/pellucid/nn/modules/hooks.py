@@ -4,13 +4,21 @@ from collections.abc import Callable
 from typing import Any
 
 from pellucid.autograd import Function
+from pellucid.core.provenance import warn
 from pellucid.core.tensor import Handle, Hooks, Tensor
-from pellucid.transforms.tree import flatten
+from pellucid.ops.create import zeros
 
 Hook = Callable[..., Any]
 
-# Hooks of every module there is: torch.nn.modules.module.register_module_forward_hook and its kin.
-GLOBAL = {name: Hooks() for name in ("forward_pre", "forward", "backward_pre", "backward")}
+# Hooks of every module there is (torch.nn.modules.module.register_module_forward_hook and its kin): the kind of hook,
+# and what the modules' own dictionaries of that kind hold. All are in one place, so that a call looks only there.
+GLOBAL: Any = Hooks()
+REGISTRATIONS: Any = Hooks()  # called whenever any module gets a parameter, a buffer or a module
+
+
+def everywhere(kind: str) -> list[Any]:
+    """The hooks of one kind that every module has."""
+    return [hook for of_kind, hook in GLOBAL.values() if of_kind == kind]
 
 
 def added(hooks: Hooks, hook: Any, prepend: bool = False) -> Handle:
@@ -24,10 +32,10 @@ def added(hooks: Hooks, hook: Any, prepend: bool = False) -> Handle:
 class Hooked:
     """The part of Module that registers hooks and calls through them."""
 
-    _forward_pre_hooks: Hooks  # id -> (hook, with_kwargs)
-    _forward_hooks: Hooks  # id -> (hook, with_kwargs, always_call)
-    _backward_pre_hooks: Hooks
-    _backward_hooks: Hooks
+    _forward_pre_hooks: Any  # Hooks: id -> (hook, with_kwargs)
+    _forward_hooks: Any  # id -> (hook, with_kwargs, always_call)
+    _backward_pre_hooks: Any  # id -> hook
+    _backward_hooks: Any
 
     def register_forward_pre_hook(self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
         """Call `hook(module, args)` before every forward; what it returns replaces the arguments.
@@ -65,110 +73,139 @@ class Hooked:
 
     def _called_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call forward with everything that is hooked onto it."""
+        result, done = None, set[int]()
         try:
             args, kwargs = self._before_forward(args, kwargs)
             backward = BackwardHooks.of(self)
             args = backward.watch_inputs(args) if backward else args
             result = self.forward(*args, **kwargs)  # type: ignore[attr-defined]
+            for hook, with_kwargs, _ in self._after_forward():
+                done.add(id(hook))
+                changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
+                result = result if changed is None else changed
+            return backward.watch_outputs(result) if backward else result
         except Exception:
-            self._after_forward(args, kwargs, None, failed=True)
+            self._always(done, args, kwargs, result)
             raise
-        result = self._after_forward(args, kwargs, result)
-        return backward.watch_outputs(result) if backward else result
+
+    def _after_forward(self) -> list[Any]:
+        return [*everywhere("forward"), *self._forward_hooks.values()]
+
+    def _always(self, done: set[int], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        """Something failed: run the hooks that are to be called in any case and were not yet."""
+        for hook, with_kwargs, always in self._after_forward():
+            if always and id(hook) not in done:
+                try:
+                    changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
+                    result = result if changed is None else changed
+                except Exception as error:
+                    what = "module forward hook with ``always_call=True`` raised an exception that was silenced"
+                    warn(f"{what} as another error was raised in forward: {error}")
 
     def _before_forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        for hook, with_kwargs in (*GLOBAL["forward_pre"].values(), *self._forward_pre_hooks.values()):
+        for hook, with_kwargs in (*everywhere("forward_pre"), *self._forward_pre_hooks.values()):
             if with_kwargs:
                 changed = hook(self, args, kwargs)
                 if changed is not None:
-                    if not (isinstance(changed, tuple) and len(changed) == 2):
-                        raise RuntimeError(
-                            "forward pre-hook must return None or a tuple of (new_args, new_kwargs), "
-                            f"but got {changed}."
-                        )
-                    args, kwargs = changed
+                    args, kwargs = _args_and_kwargs(changed)
             else:
                 changed = hook(self, args)
                 if changed is not None:
                     args = changed if isinstance(changed, tuple) else (changed,)
         return args, kwargs
 
-    def _after_forward(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, failed: bool = False) -> Any:
-        for hook, with_kwargs, always in (*GLOBAL["forward"].values(), *self._forward_hooks.values()):
-            if failed and not always:
-                continue
-            changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
-            if changed is not None and not failed:
-                result = changed
-        return result
+
+def _args_and_kwargs(changed: Any) -> tuple[Any, Any]:
+    if not (isinstance(changed, tuple) and len(changed) == 2):
+        raise RuntimeError(
+            f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}."
+        )
+    return changed
 
 
 class BackwardHooks:
-    """The backward hooks of one call: gradients pass them on their way out of the outputs and into the inputs."""
+    """The backward hooks of one call: gradients pass them on their way out of the outputs and into the inputs.
+
+    As in PyTorch, only tensors that are arguments themselves, or outputs themselves, are seen, not those in lists.
+    """
 
     def __init__(self, module: Any) -> None:
         self.module = module
         self.grad_outputs: tuple[Any, ...] | None = None
+        self.inputs = 0  # how many arguments the call has
+        self.constants: dict[int, Any] = {}  # those that need no gradient: hooks are shown zeros, as PyTorch shows them
         self.inputs_watched = False
 
     @staticmethod
     def of(module: Any) -> "BackwardHooks | None":
         """The hooks of a module's call, None when it has none."""
-        there = module._backward_hooks or module._backward_pre_hooks or GLOBAL["backward"] or GLOBAL["backward_pre"]
-        return BackwardHooks(module) if there else None
+        own = module._backward_hooks or module._backward_pre_hooks
+        return BackwardHooks(module) if own or everywhere("backward") or everywhere("backward_pre") else None
 
     def watch_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Pass the inputs that need a gradient through one node, whose gradients are those of the inputs."""
-        leaves, structure = flatten(args)
-        places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and leaf.requires_grad]
-        if not places:
-            return args
-        self.inputs_watched = True
-        passed = PassInputs.apply(self, len(leaves), places, *(leaves[i] for i in places))
-        for i, tensor in zip(places, passed, strict=True):
-            leaves[i] = tensor
-        return structure.unflatten(leaves)  # type: ignore[no-any-return]
+        self.inputs = len(args)
+        self.constants = {
+            i: (arg.shape, arg.dtype) for i, arg in enumerate(args) if isinstance(arg, Tensor) and not arg.requires_grad
+        }
+        passed = passed_through(PassInputs, self, args)
+        self.inputs_watched = passed is not args
+        return passed
 
     def watch_outputs(self, result: Any) -> Any:
         """Pass the outputs through one node, whose gradients are those of the outputs."""
-        leaves, structure = flatten(result)
-        places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and leaf.requires_grad]
-        if not places:
-            return result
-        passed = PassOutputs.apply(self, len(leaves), places, *(leaves[i] for i in places))
-        for i, tensor in zip(places, passed, strict=True):
-            leaves[i] = tensor
-        return structure.unflatten(leaves)
+        if isinstance(result, Tensor):
+            return passed_through(PassOutputs, self, (result,))[0]
+        if isinstance(result, tuple):
+            passed = passed_through(PassOutputs, self, result)
+            return type(result)(*passed) if hasattr(result, "_fields") else passed
+        what = "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors"
+        warn(f"{what} but received {type(result)}")
+        return result
 
     def outputs_arrived(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         """Run the pre-hooks; without inputs to wait for, the hooks too."""
-        for hook in (*GLOBAL["backward_pre"].values(), *self.module._backward_pre_hooks.values()):
-            changed = hook(self.module, grads)
-            if changed is not None:
-                grads = changed if isinstance(changed, tuple) else (changed,)
+        for hook in (*everywhere("backward_pre"), *self.module._backward_pre_hooks.values()):
+            grads = _replaced(grads, hook(self.module, grads), "Backward pre hook", "grad_output")
         self.grad_outputs = grads
         if not self.inputs_watched:
-            self.inputs_arrived((None,) * max(1, len(grads)))
+            seen = self.inputs_arrived((None,) * self.inputs)
+            if any(grad is not None for grad in seen):
+                raise RuntimeError(
+                    "Backward hook for Modules where no input requires gradient should always return None or None for "
+                    "all gradients."
+                )
         return grads
 
     def inputs_arrived(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         """Run the hooks with both sides' gradients."""
-        for hook in (*GLOBAL["backward"].values(), *self.module._backward_hooks.values()):
-            changed = hook(self.module, grads, self.grad_outputs)
-            if changed is not None:
-                changed = changed if isinstance(changed, tuple) else (changed,)
-                if len(changed) != len(grads):
-                    raise RuntimeError(
-                        "Backward hook returned an invalid number of grad_input, "
-                        f"got {len(changed)}, but expected {len(grads)}"
-                    )
-                grads = changed
+        for hook in (*everywhere("backward"), *self.module._backward_hooks.values()):
+            grads = _replaced(grads, hook(self.module, grads, self.grad_outputs), "Backward hook", "grad_input")
         return grads
 
 
-def _spread(grads: tuple[Any, ...], size: int, places: list[int]) -> tuple[Any, ...]:
-    """The gradients at their places among all arguments, None elsewhere."""
-    found = dict(zip(places, grads, strict=True))
+def _replaced(grads: tuple[Any, ...], changed: Any, who: str, what: str) -> tuple[Any, ...]:
+    """The gradients that a hook returned in place of others."""
+    if changed is None:
+        return grads
+    changed = changed if isinstance(changed, tuple) else (changed,)
+    if len(changed) != len(grads):
+        raise RuntimeError(f"{who} returned an invalid number of {what}, got {len(changed)}, but expected {len(grads)}")
+    return changed
+
+
+def passed_through(node: type[Function], hooks: BackwardHooks, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Pass the tensors among some values that need a gradient through one node; the same values if there are none."""
+    places = [i for i, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
+    if not places:
+        return values
+    passed = dict(zip(places, node.apply(hooks, len(values), places, *(values[i] for i in places)), strict=True))
+    return tuple(passed.get(i, value) for i, value in enumerate(values))
+
+
+def _spread(grads: tuple[Any, ...], size: int, places: list[int], others: dict[int, Any]) -> tuple[Any, ...]:
+    """The gradients at their places among all arguments, the others at theirs, None elsewhere."""
+    found = {**others, **dict(zip(places, grads, strict=True))}
     return tuple(found.get(i) for i in range(size))
 
 
@@ -182,7 +219,8 @@ class PassInputs(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        seen = ctx.hooks.inputs_arrived(_spread(grads, ctx.size, ctx.places))
+        constants = {i: zeros(shape, dtype=dtype) for i, (shape, dtype) in ctx.hooks.constants.items()}
+        seen = ctx.hooks.inputs_arrived(_spread(grads, ctx.size, ctx.places, constants))
         return None, None, None, *(seen[i] for i in ctx.places)
 
 
@@ -196,25 +234,52 @@ class PassOutputs(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        seen = ctx.hooks.outputs_arrived(_spread(grads, ctx.size, ctx.places))
+        seen = ctx.hooks.outputs_arrived(_spread(grads, ctx.size, ctx.places, {}))
         return None, None, None, *(seen[i] for i in ctx.places)
 
 
 def register_module_forward_pre_hook(hook: Hook) -> Handle:
     """Call a hook before the forward of every module."""
-    return added(GLOBAL["forward_pre"], (hook, False))
+    return added(GLOBAL, ("forward_pre", (hook, False)))
 
 
 def register_module_forward_hook(hook: Hook, *, with_kwargs: bool = False, always_call: bool = False) -> Handle:
     """Call a hook after the forward of every module."""
-    return added(GLOBAL["forward"], (hook, with_kwargs, always_call))
+    return added(GLOBAL, ("forward", (hook, with_kwargs, always_call)))
 
 
 def register_module_full_backward_pre_hook(hook: Hook) -> Handle:
     """Call a hook when the gradients of any module's outputs arrive."""
-    return added(GLOBAL["backward_pre"], hook)
+    return added(GLOBAL, ("backward_pre", hook))
 
 
 def register_module_full_backward_hook(hook: Hook) -> Handle:
     """Call a hook when the gradients of any module's inputs are known."""
-    return added(GLOBAL["backward"], hook)
+    return added(GLOBAL, ("backward", hook))
+
+
+register_module_backward_hook = register_module_full_backward_hook
+
+
+def register_module_parameter_registration_hook(hook: Hook) -> Handle:
+    """Call `hook(module, name, parameter)` when any module gets a parameter; what it returns takes its place."""
+    return added(REGISTRATIONS, ("parameter", hook))
+
+
+def register_module_buffer_registration_hook(hook: Hook) -> Handle:
+    """Call `hook(module, name, buffer)` when any module gets a buffer; what it returns takes its place."""
+    return added(REGISTRATIONS, ("buffer", hook))
+
+
+def register_module_module_registration_hook(hook: Hook) -> Handle:
+    """Call `hook(module, name, submodule)` when any module gets a module; what it returns takes its place."""
+    return added(REGISTRATIONS, ("module", hook))
+
+
+def registered(kind: str, module: Any, name: str, value: Any) -> Any:
+    """A new member as the hooks leave it."""
+    for of_kind, hook in REGISTRATIONS.values():
+        if of_kind == kind:
+            changed = hook(module, name, value)
+            value = value if changed is None else changed
+    return value

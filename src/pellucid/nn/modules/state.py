@@ -9,18 +9,12 @@ from pellucid.core.provenance import here
 from pellucid.core.tensor import Handle, Hooks, Tensor
 from pellucid.errors import explain
 from pellucid.nn.modules.hooks import added
-from pellucid.nn.parameter import Parameter, is_lazy
+from pellucid.nn.parameter import Parameter, become, is_lazy
 
 EXTRA_STATE = "_extra_state"
 
 
-class StateDict(OrderedDict[str, Any]):
-    """A state_dict: an ordered dictionary that also carries the versions of the modules it came from."""
-
-    _metadata: "OrderedDict[str, Any]"
-
-
-class IncompatibleKeys(NamedTuple):
+class _IncompatibleKeys(NamedTuple):
     """What `load_state_dict` did not find, and what it did not know."""
 
     missing_keys: list[str]
@@ -30,8 +24,6 @@ class IncompatibleKeys(NamedTuple):
         if not self.missing_keys and not self.unexpected_keys:
             return "<All keys matched successfully>"
         return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
-
-    __str__ = __repr__
 
 
 class Stateful:
@@ -44,7 +36,7 @@ class Stateful:
     _non_persistent_buffers_set: set[str]
     _state_dict_hooks: Hooks
     _state_dict_pre_hooks: Hooks
-    _load_state_dict_pre_hooks: Hooks
+    _load_state_dict_pre_hooks: Any  # Hooks: id -> (hook, with_module)
     _load_state_dict_post_hooks: Hooks
 
     # --- saving
@@ -57,10 +49,11 @@ class Stateful:
         odict_keys(['weight', 'bias'])
         """
         if args:  # the old order of arguments
-            destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])
+            given: Any = (*args, *(destination, prefix, keep_vars)[len(args) :])
+            destination, prefix, keep_vars = given
         if destination is None:
-            destination = StateDict()
-            destination._metadata = OrderedDict()
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()  # the versions of the modules that the tensors came from
         metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = metadata
@@ -78,7 +71,7 @@ class Stateful:
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         """Put the tensors of this module alone into the dictionary."""
         for name, tensor in self._own_state().items():
-            destination[prefix + name] = tensor if keep_vars else tensor.detach()
+            destination[prefix + name] = tensor if keep_vars or is_lazy(tensor) else tensor.detach()
         if type(self).get_extra_state is not Stateful.get_extra_state:
             destination[prefix + EXTRA_STATE] = self.get_extra_state()
 
@@ -125,9 +118,11 @@ class Stateful:
         unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:  # fmt: skip
         """Copy the tensors of this module alone out of the dictionary; what does not fit is noted, not raised."""
-        for hook in self._load_state_dict_pre_hooks.values():
-            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
-        for name, target in self._own_state().items():
+        story = (state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        for hook, with_module in self._load_state_dict_pre_hooks.values():
+            hook(self, *story) if with_module else hook(*story)
+        own = self._own_state()
+        for name, target in own.items():
             key = prefix + name
             if key not in state_dict:
                 if strict:
@@ -141,9 +136,9 @@ class Stateful:
         elif strict and prefix + EXTRA_STATE in state_dict:
             unexpected_keys.append(prefix + EXTRA_STATE)
         if strict:
-            unexpected_keys += [key for key in state_dict if self._is_stranger(key, prefix)]
+            unexpected_keys += [key for key in state_dict if self._is_stranger(key, prefix, own)]
 
-    def _load_one(self, name: str, target: Tensor, value: Any, metadata: Any) -> str:
+    def _load_one(self, name: str, target: Any, value: Any, metadata: Any) -> str:
         """Copy one tensor; says why if that is not possible."""
         if not isinstance(value, Tensor):
             return f'While copying the parameter named "{{key}}", expected torch.Tensor but got {type(value)}.'
@@ -151,8 +146,8 @@ class Stateful:
             if is_lazy(value):
                 return ""
             target.materialize(value.shape)
-        if value.ndim == 1 and target.ndim == 0 and value.shape[0] == 1:
-            value = value[0]  # PyTorch 0.3 saved numbers as vectors
+        if tuple(value.shape) == (1,) and target.ndim == 0:
+            value = value.squeeze(0)  # PyTorch 0.3 saved numbers as vectors
         if tuple(value.shape) != tuple(target.shape):
             return (
                 f"size mismatch for {{key}}: copying a param with shape {value.shape} from checkpoint, the shape in "
@@ -166,11 +161,12 @@ class Stateful:
         return ""
 
     def _assign_one(self, name: str, target: Tensor, value: Tensor) -> None:
-        if name in self._parameters:
-            same = isinstance(value, Parameter) and value.requires_grad == target.requires_grad
-            self._parameters[name] = value if same else Parameter(value.detach(), target.requires_grad)
-        else:
+        if name not in self._parameters:
             self._buffers[name] = value
+        elif isinstance(value, Parameter):
+            self._parameters[name] = value.requires_grad_(target.requires_grad)
+        else:
+            self._parameters[name] = Parameter(value.detach(), target.requires_grad)
 
     def _load_extra_state(self, state_dict: Any, prefix: str, strict: bool, missing_keys: list[str]) -> None:
         key = prefix + EXTRA_STATE
@@ -179,27 +175,34 @@ class Stateful:
         elif strict:
             missing_keys.append(key)
 
-    def _is_stranger(self, key: str, prefix: str) -> bool:
+    def _is_stranger(self, key: str, prefix: str, own: dict[str, Tensor]) -> bool:
         """Whether a key claims to belong here and nothing here has that name."""
         if not key.startswith(prefix) or key == prefix + EXTRA_STATE:
             return False
         name, _, rest = key[len(prefix) :].partition(".")
-        return name not in self._modules if rest else name not in self._own_state()
+        return name not in self._modules if rest else name not in own
 
     # --- hooks
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call `hook(module, state_dict, prefix, local_metadata)` when this module's state is in the dictionary."""
-        return added(self._state_dict_hooks, hook)
 
-    _register_state_dict_hook = register_state_dict_post_hook
+        def without_result(*args: Any) -> None:
+            if hook(*args) is not None:
+                raise RuntimeError("state_dict post-hook must return None")
+
+        return added(self._state_dict_hooks, without_result)
+
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> Handle:
+        """As `register_state_dict_post_hook`, but what the hook returns replaces the dictionary."""
+        return added(self._state_dict_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call `hook(module, prefix, keep_vars)` before this module's state is collected."""
         return added(self._state_dict_pre_hooks, hook)
 
     def _register_load_state_dict_pre_hook(self, hook: Callable[..., Any], with_module: bool = False) -> Handle:
-        return added(self._load_state_dict_pre_hooks, (lambda *args: hook(self, *args)) if with_module else hook)
+        return added(self._load_state_dict_pre_hooks, (hook, with_module))
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call `hook(module, state_dict, prefix, ...)` before this module's state is loaded."""
@@ -214,7 +217,7 @@ class Loading:
     """One call of load_state_dict: what did not fit, and how to go back."""
 
     def __init__(self, state: Any, metadata: Any, strict: bool, assign: bool) -> None:
-        self.keys = IncompatibleKeys([], [])
+        self.keys = _IncompatibleKeys([], [])
         self.errors: list[str] = []
         self.metadata, self.strict, self.assign = metadata, strict, assign
 
@@ -233,7 +236,7 @@ class Loading:
         for hook in module._load_state_dict_post_hooks.values():
             hook(module, self.keys)
 
-    def finish(self, module: Any) -> IncompatibleKeys:
+    def finish(self, module: Any) -> _IncompatibleKeys:
         """Raise one error for everything that did not fit."""
         problems = list(self.errors)
         if self.strict:
@@ -252,7 +255,7 @@ class Loading:
         """The tensors of every module and copies of their values."""
         return [
             (each, dict(each._parameters), dict(each._buffers), [
-                (tensor, tensor.array.copy()) for tensor in each._own_state().values() if not is_lazy(tensor)
+                (tensor, type(tensor), tensor.array.copy()) for tensor in each._own_state().values()
             ])
             for each in module.modules()
         ]  # fmt: skip
@@ -263,6 +266,8 @@ class Loading:
         for module, parameters, buffers, values in before:
             module._parameters.update(parameters)
             module._buffers.update(buffers)
-            with modes.no_grad():
-                for tensor, array in values:
+            for tensor, kind, array in values:
+                if type(tensor) is kind:
                     tensor.array[...] = array
+                else:  # it was lazy
+                    become(tensor, kind, array)

@@ -88,14 +88,14 @@ class Tree:
     def _named_members(
         self, members: Callable[[Any], Any], prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Any]]:
-        seen: set[Any] = set()
+        seen: set[int] = set()
         modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
         for path, module in modules:
             for name, member in members(module):
-                if member is None or member in seen:
+                if member is None or id(member) in seen:
                     continue
                 if remove_duplicate:
-                    seen.add(member)
+                    seen.add(id(member))
                 yield f"{path}.{name}" if path else name, member
 
     # --- one place in the tree
@@ -150,7 +150,7 @@ class Tree:
         return self
 
     def train(self, mode: bool = True) -> Any:
-        """Set this module and all in it to training (dropout drops, batch norm counts) or, with False, to evaluation."""
+        """Set this module and all in it to training (dropout drops, batch norm counts); with False, to evaluation."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
@@ -170,6 +170,7 @@ class Tree:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters."""
+        parameter: Any
         for parameter in self.parameters():
             if parameter._grad is not None:
                 if set_to_none:
@@ -190,7 +191,9 @@ class Tree:
                     if parameter._grad is not None:
                         parameter._grad.data = fn(parameter._grad)
             for name, buffer in self._buffers.items():
-                if buffer is not None:
+                if is_lazy(buffer):
+                    buffer.data = fn(buffer)
+                elif buffer is not None:
                     self._buffers[name] = fn(buffer)
         return self
 
@@ -259,8 +262,6 @@ def dtype_among(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _moved(tensor: Tensor, wanted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    if is_lazy(tensor):
-        return tensor
     if wanted is None or tensor.is_floating_point() or tensor.is_complex():
         return tensor.to(*args, **kwargs)  # type: ignore[no-any-return]
     return tensor

@@ -1,21 +1,28 @@
-"""Activation functions of torch.nn.functional, each one row: one pass forward, one rule back."""
+"""Smooth activation functions of torch.nn.functional, each one row: one pass forward, one rule back.
+
+A row's slope is a row too (`gelu_back`), so that a gradient takes few passes over memory; it is handed the value y as
+a help, which saves an exponential where the slope follows from y / a.
+"""
 
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
-from pellucid.core.primitive import elementwise
+from pellucid.core.attention import HALVES
+from pellucid.core.inplace import in_place
+from pellucid.core.primitive import add_up, elementwise, general
 from pellucid.core.record import bind
-from pellucid.ops.arguments import refusal
-from pellucid.ops.compare import only
-from pellucid.ops.elementwise import erf, exp, sigmoid, special, tanh
+from pellucid.ops.arguments import Row, refusal
+from pellucid.ops.compare import in_single, only
+from pellucid.ops.elementwise import exp, sigmoid, tanh
+from pellucid.ops.nn import kernels
 from pellucid.ops.operation import Draw, Sample, call, operation, unary_samples
-from pellucid.ops.select import keep, where_row
-from pellucid.ops.shape import zeros_like_row
+from pellucid.ops.select import drop
 
-ROOT_HALF, DENSITY = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)  # of the normal distribution
+F = "torch.nn.functional"
 WIDTH, CUBE = math.sqrt(2 / math.pi), 0.044715  # of the approximation of gelu by tanh
 
 
@@ -24,102 +31,300 @@ def samples_with(*options: dict[str, Any]) -> Callable[[Draw], Iterable[Sample]]
     return lambda draw: [*unary_samples(draw), *(call(draw(2, 3), **keywords) for keywords in options)]
 
 
-def _leaky_relu(a: np.ndarray, slope: float) -> np.ndarray:
-    return where_row(a > 0, a, a * slope)  # type: ignore[no-any-return]
+def perhaps_in_place(inplace: bool, row: Row, input: Any, *params: Any) -> Any:
+    """Run a row; with `inplace` the result goes into the input's memory."""
+    return in_place(row, f"{row.__name__}_")(input, *params) if inplace else row(input, *params)
 
 
-# A row of its own, so that the second derivative is a zero that is there, as in PyTorch.
-_leaky_relu_back_row = bind(
-    elementwise(
-        "leaky_relu_back", lambda a, b, slope: where_row(b > 0, a, a * slope),
-        lambda g, b, slope: _leaky_relu_back_row(g, b, slope), lambda g, slope: zeros_like_row(g),
-        grad_name="LeakyReluBackwardBackward0",
-    )
-)  # fmt: skip
-_leaky_relu_row = bind(
-    elementwise("leaky_relu", only("f", _leaky_relu), lambda g, a, slope: _leaky_relu_back_row(g, a, slope))
-)
+def smooth(name: str, value: Row, slope: Row, bend: Row, kinds: str = "f", grad_name: str | None = None) -> Row:
+    """The row of a function without parameters.
+
+    `slope(g, a, y)` is the kernel of the gradient, `bend(a)` the second derivative in the words of rules.
+    """
+
+    def pulled(g: ndarray, a: ndarray, y: ndarray) -> Any:
+        if a.dtype not in HALVES:
+            return slope(g, a, y)
+        kind, wide = a.dtype, a.astype(np.float32)  # a half's y says too little
+        return slope(g.astype(np.float32), wide, value(wide)).astype(kind)
+
+    back = bind(
+        elementwise(
+            f"{name}_back", pulled,
+            lambda g, b, c: back(g, b, c), lambda g, a, b: g * a * bend(b), None,  # the value is only a help
+        )
+    )  # fmt: skip
+    columns = {} if grad_name is None else {"grad_name": grad_name}
+    return bind(elementwise(name, only(kinds, value), lambda g, a, y: back(g, a, y), dtypes="promote", **columns))
 
 
-@operation(samples=samples_with({"negative_slope": 0.2}), module="torch.nn.functional", methods=())
-def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
-    """Each element if it is positive, else that times a small slope.
+# --- silu, mish, gelu
+
+
+def _silu(a: ndarray) -> ndarray:
+    e = np.negative(a, np.empty_like(a))
+    np.exp(e, e)
+    e += 1
+    return np.divide(a, e, e)
+
+
+def _silu_slope(g: ndarray, a: ndarray, y: ndarray) -> Any:
+    if a.dtype.kind == "c":
+        raise refusal(RuntimeError, "silu does not support automatic differentiation for outputs with complex dtype.")
+    share = kernels.per(y, a, np.abs(a, np.empty_like(a)))
+    slope = np.subtract(1, share, np.empty_like(share))
+    slope *= y
+    slope += share
+    return kernels.times(slope, g)
+
+
+def _silu_bend(a: Any) -> Any:
+    s = sigmoid(a)
+    return s * (1 - s) * (2 + a * (1 - 2 * s))
+
+
+_silu_row = smooth("silu", _silu, _silu_slope, _silu_bend, kinds="fc")
+
+
+@operation(samples=unary_samples, module=F)
+def silu(input: Any, inplace: bool = False) -> Any:
+    """`x * sigmoid(x)`, also called swish.
 
     >>> import pellucid as torch
-    >>> leaky_relu(torch.tensor([-1.0, 2.0]), 0.1)
-    tensor([-0.1000,  2.0000])
+    >>> torch.nn.functional.silu(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.2689,  0.0000,  0.7311])
     """
-    return _perhaps_written(input, _leaky_relu_row(input, negative_slope), inplace)
+    return perhaps_in_place(inplace, _silu_row, input)
 
 
-def _perhaps_written(input: Any, result: Any, inplace: bool) -> Any:
-    """With `inplace` the result goes into the input's memory."""
-    return input.copy_(result) if inplace else result
+def _mish_parts(a: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+    """a up to 20, where mish is straight; e = exp(a); n = e² + 2 e: tanh(log(1 + e)) is n / (n + 2)."""
+    low = kernels.between(a, -np.inf, 20, np.empty_like(a))
+    e = np.exp(low, np.empty_like(a))
+    n = np.add(e, 2, np.empty_like(e))
+    n *= e
+    return low, e, n
 
 
-def _elu(a: np.ndarray, alpha: float) -> np.ndarray:
-    return where_row(a > 0, a, alpha * np.expm1(np.minimum(a, 0)))  # type: ignore[no-any-return]
+def _mish(a: ndarray) -> ndarray:
+    _, e, n = _mish_parts(a)
+    np.add(n, 2, e)
+    n /= e
+    n *= a
+    return n
 
 
-def _elu_rule(g: Any, a: Any, alpha: float) -> Any:
-    below = a <= 0
-    return where_row(below, g * (alpha * exp(keep(a, below))), g)
+def _mish_slope(g: ndarray, a: ndarray, y: ndarray) -> Any:
+    """tanh(softplus) plus a times its derivative: (n + 4 a e (1 + e) / (n + 2)) / (n + 2)."""
+    slope, e, n = _mish_parts(a)
+    slope *= e
+    e += 1
+    slope *= e
+    slope *= 4
+    np.add(n, 2, e)
+    slope /= e
+    slope += n
+    slope /= e
+    return kernels.times(slope, g)
 
 
-_elu_row = bind(elementwise("elu", only("f", _elu), _elu_rule))
+def _mish_bend(a: Any) -> Any:
+    s, t = sigmoid(a), tanh(_softplus_row(a, 1.0, 20.0))
+    return (1 - t * t) * s * (2 + a * (1 - s - 2 * s * t))
 
 
-@operation(samples=samples_with({"alpha": 0.5}), module="torch.nn.functional", methods=())
-def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
-    """Each element if it is positive, else `alpha * (exp(x) - 1)`."""
-    return _perhaps_written(input, _elu_row(input, alpha), inplace)
+_mish_row = smooth("mish", _mish, _mish_slope, _mish_bend)
 
 
-_silu_row = bind(elementwise("silu", lambda a: a * sigmoid(a), lambda g, a: _silu_rule(g, a, sigmoid(a))))
+@operation(samples=unary_samples, module=F)
+def mish(input: Any, inplace: bool = False) -> Any:
+    """`x * tanh(softplus(x))`.
+
+    >>> import pellucid as torch
+    >>> torch.nn.functional.mish(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.3034,  0.0000,  0.8651])
+    """
+    return perhaps_in_place(inplace, _mish_row, input)
 
 
-def _silu_rule(g: Any, a: Any, s: Any) -> Any:
-    return g * (s * (1 + a * (1 - s)))
+def _gelu_bend(a: Any) -> Any:
+    return (2 - a * a) * exp(-0.5 * a * a) * kernels.DENSITY
 
 
-@operation(samples=unary_samples, module="torch.nn.functional", methods=())
-def silu(input: Any, inplace: bool = False) -> Any:
-    """`x * sigmoid(x)`, also called swish."""
-    return _perhaps_written(input, _silu_row(input), inplace)
+def _gelu_back(g: Any, a: Any, y: Any) -> Any:
+    terms = (g[0] if g[0] is None else g[0] * y[1], g[1] if g[1] is None else g[1] * _gelu_bend(a))
+    return (add_up(term for term in terms if term is not None),)
 
 
-def _gelu(a: np.ndarray) -> np.ndarray:
-    return a * ((special("erf")(a * ROOT_HALF) + 1) * 0.5)
+# Value and slope have an exponential in common and are computed together: 350 µs there and back, else 440.
+_gelu_row = bind(
+    general(
+        "gelu", only("f", kernels.gelu), None, pullback=_gelu_back, outputs=2, dtypes="promote",
+        jvp=lambda tangents, y, inputs, params: (tangents[0] * y[1], tangents[0] * _gelu_bend(inputs[0])),
+        batch=lambda op, a: op(a),
+    )
+)  # fmt: skip
 
 
-def _gelu_rule(g: Any, a: Any) -> Any:
-    """The normal distribution's cumulative share, plus a times its density."""
-    return g * (0.5 * (1 + erf(a * ROOT_HALF)) + a * exp(-0.5 * a * a) * DENSITY)
+def _gate(a: ndarray) -> ndarray:
+    """-v for v = 2 WIDTH (a + CUBE a³): (1 + tanh(v / 2)) / 2 is 1 / (1 + exp(-v)), and less work."""
+    e = np.square(a, np.empty_like(a))
+    e *= -2 * WIDTH * CUBE
+    e -= 2 * WIDTH
+    e *= a
+    return e
 
 
-def _gelu_tanh(a: np.ndarray) -> np.ndarray:
-    return a * ((np.tanh(WIDTH * (a + CUBE * (a * a * a))) + 1) * 0.5)
+def _gelu_tanh(a: ndarray) -> ndarray:
+    e = _gate(a)
+    np.exp(e, e)
+    e += 1
+    return np.divide(a, e, e)
 
 
-def _gelu_tanh_rule(g: Any, a: Any) -> Any:
-    t = tanh(WIDTH * (a + CUBE * (a * a * a)))
-    return g * (0.5 * (1 + t) + (0.5 * WIDTH) * (a * (1 - t * t) * (1 + 3 * CUBE * (a * a))))
+def _gelu_tanh_slope(g: ndarray, a: ndarray, y: ndarray) -> Any:
+    """s + a s (1 - s) v' for s = 1 / (1 + e): (y v' e / (1 + e)) + 1 / (1 + e)."""
+    e = _gate(a)
+    np.exp(kernels.between(e, -np.inf, 80, e), e)  # finite: from there on the slope is 0
+    slope = np.square(a, np.empty_like(a))
+    slope *= 6 * WIDTH * CUBE
+    slope += 2 * WIDTH
+    slope *= y
+    slope *= e
+    slope += 1
+    e += 1
+    slope /= e
+    return kernels.times(slope, g)
 
 
-GELUS = {
-    "none": bind(elementwise("gelu", only("f", _gelu), _gelu_rule)),
-    "tanh": bind(elementwise("gelu_tanh", only("f", _gelu_tanh), _gelu_tanh_rule, grad_name="GeluBackward0")),
-}
+def _gelu_tanh_bend(a: Any) -> Any:
+    s = sigmoid(2 * WIDTH * (a + CUBE * (a * a * a)))
+    v = 2 * WIDTH * (1 + 3 * CUBE * (a * a))
+    return s * (1 - s) * (2 * v + a * (12 * WIDTH * CUBE * a) + a * (v * v) * (1 - 2 * s))
 
 
-@operation(samples=samples_with({"approximate": "tanh"}), module="torch.nn.functional", methods=())
-def gelu(input: Any, *, approximate: str = "none") -> Any:
+_gelu_tanh_row = smooth("gelu_tanh", _gelu_tanh, _gelu_tanh_slope, _gelu_tanh_bend, grad_name="GeluBackward0")
+
+
+@operation(samples=samples_with({"approximate": "tanh"}), module=F)
+def gelu(input: Any, approximate: str = "none") -> Any:
     """Each element times the share of a normal distribution below it; `approximate="tanh"` is faster.
 
     >>> import pellucid as torch
-    >>> gelu(torch.tensor([-1.0, 0.0, 1.0]))
+    >>> torch.nn.functional.gelu(torch.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.1587,  0.0000,  0.8413])
     """
-    if approximate not in GELUS:
+    if approximate not in ("none", "tanh"):
         raise refusal(RuntimeError, f"approximate argument must be either none or tanh, not {approximate}")
-    return GELUS[approximate](input)
+    return _gelu_row(input)[0] if approximate == "none" else _gelu_tanh_row(input)
+
+
+# --- softplus, logsigmoid
+
+
+def _softplus(a: ndarray, beta: float, threshold: float) -> ndarray:
+    z = a if beta == 1 else a * a.dtype.type(beta)
+    y = kernels.softened(np.asarray(z))
+    if beta != 1:
+        y /= beta
+    straight = z > threshold
+    if np.logical_or.reduce(straight, None):
+        np.copyto(y, a, where=straight)
+    return y
+
+
+def _softplus_slope(g: ndarray, a: ndarray, beta: float, threshold: float) -> Any:
+    slope = np.multiply(a, -beta, np.empty_like(a))
+    straight = slope < -threshold
+    np.exp(slope, slope)
+    slope += 1
+    if np.logical_or.reduce(straight, None):
+        np.copyto(slope, 1, where=straight)
+    return np.divide(g, slope, slope) if g.shape == slope.shape else g / slope
+
+
+def _softplus_bend(a: Any, beta: float, threshold: float) -> Any:
+    s = sigmoid(beta * a)
+    return drop(s * (1 - s) * beta, beta * a > threshold)
+
+
+_softplus_back_row = bind(
+    elementwise(
+        "softplus_back", in_single(_softplus_slope),
+        lambda g, b, beta, threshold: _softplus_back_row(g, b, beta, threshold),
+        lambda g, a, b, beta, threshold: g * a * _softplus_bend(b, beta, threshold),
+    )
+)  # fmt: skip
+_softplus_row = bind(
+    elementwise(
+        "softplus", only("f", _softplus),
+        lambda g, a, beta, threshold: _softplus_back_row(g, a, beta, threshold), dtypes="promote",
+    )
+)  # fmt: skip
+
+
+@operation(samples=samples_with({"beta": 2.0}, {"threshold": 0.5}, {"beta": -1.5, "threshold": 1}), module=F)
+def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+    """log(1 + exp(beta * x)) / beta, a smooth relu; x itself where beta * x is above the threshold.
+
+    >>> import pellucid as torch
+    >>> torch.nn.functional.softplus(torch.tensor([-1.0, 0.0, 100.0]))
+    tensor([  0.3133,   0.6931, 100.0000])
+    """
+    return _softplus_row(input, float(beta), float(threshold))
+
+
+def _logsigmoid(a: ndarray) -> ndarray:
+    y = np.negative(a, np.empty_like(a))
+    y = kernels.softened(y)
+    return np.negative(y, y)
+
+
+def _logsigmoid_slope(g: ndarray, a: ndarray, y: ndarray) -> Any:
+    slope = np.exp(a, np.empty_like(a))
+    slope += 1
+    return np.divide(g, slope, slope) if g.shape == slope.shape else g / slope
+
+
+def _logsigmoid_bend(a: Any) -> Any:
+    s = sigmoid(a)
+    return s * (s - 1)
+
+
+_logsigmoid_row = smooth("log_sigmoid", _logsigmoid, _logsigmoid_slope, _logsigmoid_bend)
+
+
+@operation(samples=unary_samples, module=F)
+def logsigmoid(input: Any) -> Any:
+    """log(sigmoid(x)), without overflow or loss of precision.
+
+    >>> import pellucid as torch
+    >>> torch.nn.functional.logsigmoid(torch.tensor([-100.0, 0.0]))
+    tensor([-100.0000,   -0.6931])
+    """
+    return _logsigmoid_row(input)
+
+
+# --- made of others
+
+
+@operation(samples=unary_samples, module=F)
+def softsign(input: Any) -> Any:
+    """`x / (1 + |x|)`.
+
+    >>> import pellucid as torch
+    >>> torch.nn.functional.softsign(torch.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
+    return input / (abs(input) + 1)
+
+
+@operation(samples=unary_samples, module=F)
+def tanhshrink(input: Any) -> Any:
+    """`x - tanh(x)`.
+
+    >>> import pellucid as torch
+    >>> torch.nn.functional.tanhshrink(torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.2384])
+    """
+    return input - tanh(input)

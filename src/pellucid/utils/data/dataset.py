@@ -54,7 +54,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
     (tensor(1), tensor(10))
     """
 
-    def __init__(self, *tensors: Tensor) -> None:
+    def __init__(self, *tensors: Any) -> None:
         if any(tensor.shape[0] != tensors[0].shape[0] for tensor in tensors):
             raise AssertionError(f"Size mismatch between tensors: {[tensor.shape[0] for tensor in tensors]}")
         self.tensors = tensors

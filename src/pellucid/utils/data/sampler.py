@@ -46,7 +46,7 @@ class RandomSampler(Sampler[int]):
     >>> import pellucid as torch
     >>> _ = torch.manual_seed(0)
     >>> list(RandomSampler(range(5)))
-    [2, 0, 3, 4, 1]
+    [1, 3, 4, 2, 0]
     """
 
     def __init__(

@@ -1,0 +1,141 @@
+"""Kernels of activation functions: exponentials in few passes over memory.
+
+In float32 NumPy's own expm1 and log1p and SciPy's erf take fifteen times as long as exp (65536 numbers: 1.3 to 1.7 ms
+against 84 µs). Here one exp and a quotient of polynomials (fitted for the least relative error) do their work in
+place; float64 goes through NumPy and SciPy.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+from numpy._core.umath import clip  # type: ignore[attr-defined]  # the ufunc: np.clip takes three times as long
+from scipy.special import ndtr
+
+from pellucid.ops.select import where_row
+
+F32 = np.dtype(np.float32)
+SMALLEST = {np.dtype(kind): 2 * np.finfo(kind).tiny for kind in (np.float32, np.float64)}
+
+
+def _constants(*values: float) -> tuple[ndarray, ...]:
+    """Numbers as 0-d float32 arrays, which NumPy's ufuncs take faster than Python's numbers."""
+    return tuple(np.asarray(value, F32) for value in values)
+
+
+DENSITY = 1 / math.sqrt(2 * math.pi)  # of the normal distribution, at 0
+FAR = 15.0  # standard deviations: beyond, a share of the normal distribution is 0 in float32
+
+# The share of the normal distribution beyond z is exp(-z²/2) times this quotient, to 4e-7 and to 0.04 % of itself.
+BEYOND = _constants(1.0, 5.032858506, 10.379718071)
+PER = _constants(2.495321688, 12.859432682, 26.630327835, 20.759419057)
+
+# log(1 + e) for e from 0 to 1 is e times this quotient, to 2e-8 of itself.
+LOG_ABOVE = _constants(1.0, 7.006809730, 8.079865597)
+LOG_BELOW = _constants(0.251240062, 3.830334470, 11.046726876, 8.079865750)
+
+# exp(x) - 1 for x from -0.35 to 0 is x times this polynomial, to 1e-8 of itself.
+NEAR = _constants(0.007204962, 0.041327446, 0.166624329, 0.499998131, 0.999999987)
+
+
+def polynomial(z: ndarray, coefficients: tuple[ndarray, ...], out: ndarray) -> ndarray:
+    """Horner's scheme in place, highest power first; a leading 1 saves a pass."""
+    lead, second, *rest = coefficients
+    if lead == 1:
+        np.add(z, second, out)
+    else:
+        np.add(np.multiply(z, lead, out), second, out)
+    for coefficient in rest:
+        out *= z
+        out += coefficient
+    return out
+
+
+def between(a: ndarray, low: float, high: float, out: ndarray | None = None) -> ndarray:
+    """a, but not below one bound nor above the other; NumPy's maximum and minimum take three times as long."""
+    kind = a.dtype.type
+    return clip(a, kind(low), kind(high), out)  # type: ignore[no-any-return]
+
+
+def positive(a: ndarray, out: ndarray | None = None) -> ndarray:
+    """The larger of a and 0."""
+    return between(a, 0, np.inf, out)
+
+
+def exp_below(a: ndarray) -> ndarray:
+    """exp(-|a|), which never overflows."""
+    e = np.abs(a, np.empty_like(a))
+    np.negative(e, e)
+    return np.exp(e, e)  # type: ignore[no-any-return]
+
+
+def softened(a: ndarray) -> ndarray:
+    """log(1 + exp(a)), without overflow: the positive part of a, plus log(1 + exp(-|a|))."""
+    e = exp_below(a)
+    if a.dtype != F32:
+        np.log1p(e, e)
+        e += positive(a)
+        return e
+    y = polynomial(e, LOG_BELOW, np.empty_like(a))
+    np.divide(e, y, y)
+    rest = polynomial(e, LOG_ABOVE, np.empty_like(a))
+    rest *= y
+    rest += positive(a, y)
+    return rest
+
+
+def expm1_below(a: ndarray) -> ndarray:
+    """exp(a) - 1 for numbers that are not positive (what is, counts as 0)."""
+    n = between(a, -np.inf, 0, np.empty_like(a))
+    if a.dtype != F32:
+        return np.expm1(n, n)  # type: ignore[no-any-return]
+    far = np.exp(n, np.empty_like(a))
+    far -= 1
+    near = polynomial(n, NEAR, np.empty_like(a))
+    near *= n
+    return where_row(n > -0.35, near, far)  # type: ignore[no-any-return]
+
+
+def gelu(a: ndarray) -> tuple[ndarray, ndarray]:
+    """a times the share of the normal distribution below it, and the slope: that share plus a times the density."""
+    size = np.abs(a, np.empty_like(a))
+    density = np.square(a, np.empty_like(a))
+    density *= -0.5
+    np.exp(density, density)
+    y = _gelu_of(a, size, density) if a.dtype == F32 else between(a, -40, np.inf) * ndtr(a)
+    density *= a
+    density *= DENSITY
+    density += per(y, a, size)
+    return y, density
+
+
+def _gelu_of(a: ndarray, size: ndarray, e: ndarray) -> ndarray:
+    """The positive part of a, less |a| times the share beyond |a|, for e = exp(-a²/2)."""
+    z = between(size, 0, FAR, np.empty_like(a))
+    y = polynomial(z, PER, np.empty_like(a))
+    tail = np.divide(e, y, np.empty_like(a))
+    tail *= polynomial(z, BEYOND, y)
+    tail *= z
+    return np.subtract(positive(a, y), tail, y)
+
+
+def per(y: ndarray, a: ndarray, size: ndarray) -> ndarray:
+    """y / a for a function y = a * s(a) with s(0) = 1/2, such as gelu and silu: s itself, without its exponential.
+
+    `size` is |a|, and its memory serves for the result.
+    """
+    least = np.minimum.reduce(size, None, initial=np.inf)
+    small = None if least > SMALLEST[a.dtype] else size <= SMALLEST[a.dtype]  # there y may have been rounded to 0
+    np.divide(y, a, size)
+    if small is not None:
+        np.copyto(size, 0.5, where=small)
+    return size
+
+
+def times(slope: ndarray, g: ndarray) -> Any:
+    """A gradient through a slope; the slope's memory serves if the two have one shape."""
+    if slope.shape == g.shape:
+        slope *= g
+        return slope
+    return slope * g

@@ -1,0 +1,77 @@
+"""Adam: steps scaled by running averages of the gradient and of its square."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from pellucid.core.tensor import Tensor
+from pellucid.optim._block import Block, average, average_square, number
+from pellucid.optim._blockwise import Blockwise
+from pellucid.optim._checks import check_betas, check_implementation, check_learning_rate, check_not_negative
+from pellucid.optim.optimizer import Group
+
+__all__ = ["Adam"]
+
+
+class Adam(Blockwise):
+    """p ← p − lr·m̂ / (√v̂ + eps), where m̂ and v̂ average the gradient and its square (Kingma and Ba, 2015).
+
+    >>> import pellucid as torch
+    >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = torch.optim.Adam([weight], lr=0.5)
+    >>> (weight * weight).sum().backward()
+    >>> optimizer.step()
+    >>> weight
+    tensor([ 0.5000, -1.5000], requires_grad=True)
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: Any = 1e-3, betas: Any = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
+        capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:  # fmt: skip
+        _check_tensors({"lr": lr, "betas[0]": betas[0], "betas[1]": betas[1]}, bool(foreach) and not capturable)
+        check_learning_rate(lr)
+        check_not_negative(epsilon=eps)
+        check_betas(betas)
+        check_not_negative(weight_decay=weight_decay)
+        if isinstance(betas[0], Tensor) != isinstance(betas[1], Tensor):
+            raise ValueError("betas must be either both floats or both Tensors")
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
+            "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
+            "fused": fused, "decoupled_weight_decay": decoupled_weight_decay,
+        }  # fmt: skip
+        check_implementation(defaults)
+        super().__init__(params, defaults)
+
+    def _slots(self, group: Group) -> tuple[str, ...]:
+        return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
+
+    def _update(self, block: Block, group: Group) -> None:
+        lr, decay, decoupled = number(group["lr"]), group["weight_decay"], group["decoupled_weight_decay"]
+        beta1, beta2 = map(number, group["betas"])
+        if decoupled and decay != 0:
+            block.shrink(1 - lr * decay)
+        g = block.gradient(group["maximize"], 0 if decoupled else decay)
+        mean, square, scratch = block.slots[0], block.slots[1], block.buffer(1)
+        average(mean, g, beta1)
+        average_square(square, g, beta2, scratch)
+        if group["amsgrad"]:
+            square = np.maximum(block.slots[2], square, out=block.slots[2])
+        step = block.advance()
+        root = (1 - beta2**step) ** 0.5
+        np.sqrt(square, scratch)
+        np.add(scratch, group["eps"] * root, scratch)  # as √v / root + eps, with one pass less
+        np.divide(mean, scratch, scratch)
+        block.add(scratch, -lr * root / (1 - beta1**step))
+
+
+def _check_tensors(options: dict[str, Any], unsupported: bool) -> None:
+    for name, value in options.items():
+        if isinstance(value, Tensor) and unsupported:
+            raise ValueError(f"{name} as a Tensor is not supported for capturable=False and foreach=True")
+        if isinstance(value, Tensor) and value.numel() != 1:
+            raise ValueError(f"Tensor {name} must be 1-element")
