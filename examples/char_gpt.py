@@ -1,98 +1,102 @@
-"""Train a small language model of characters on the tensor engine alone: no layers, no optimizer, no magic.
+"""Train a small GPT on a short book, character by character, and let it write.
 
-    python examples/char_mlp.py                 about a minute
-    python examples/char_mlp.py --steps 500     shorter
+    python examples/char_gpt.py                 about a minute
+    python examples/char_gpt.py --steps 100     shorter
+    python examples/char_gpt.py --quick         a second or two: does it run?
 
-From the 16 characters before it, the model guesses the next one: each character is looked up in a table
-of vectors, the 16 vectors side by side go through one tanh layer, and a last layer scores every character.
+From up to 64 characters, the model guesses the next one after each of them: every layer lets each position look back
+at the ones before it (attention), then thinks about each position on its own (a small network).
 Change the first import to `import torch` and the same file runs on PyTorch.
+
+OUTPUT
 """
 
 import argparse
-import random
+import math
 import sys
 import textwrap
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from characters import TEXT, Alphabet, read_text
 from report import Chart, write_report
 
 import pellucid as torch
 
-TEXT = Path(__file__).parent / "data" / "lighthouse.txt"
-CONTEXT, EMBEDDING, HIDDEN = 16, 24, 256
-BATCH = 128
-LEARNING_RATE = 4e-3
-MEMORY, SQUARE_MEMORY = 0.9, 0.99  # how slowly Adam forgets gradients and their squares
-RECORD_EVERY = 10
-HELD_OUT_WINDOWS = 1_000
+nn, F = torch.nn, torch.nn.functional
+
+CONTEXT, LAYERS, HEADS, WIDTH = 64, 3, 4, 96
+BATCH = 16
+LEARNING_RATE, WARM_UP = 3e-3, 0.05  # the rate rises for the first twentieth, then falls along a cosine
+LARGEST_GRADIENT = 1.0
+RECORD_EVERY = 5
+HELD_OUT_WINDOWS = 64
 TEMPERATURE = 0.6  # below 1 the sample prefers likely characters: fewer surprises, better spelling
 
 
-# ---- the text --------------------------------------------------------------------------------------------
-
-
-def read_text() -> str:
-    """The book with its line breaks undone: one line is one paragraph."""
-    paragraphs = TEXT.read_text(encoding="utf-8").split("\n\n")
-    return "\n".join(paragraph.replace("\n", " ").strip() for paragraph in paragraphs)
-
-
 def windows(tokens, starts):
-    """For each start, 16 tokens and the one that follows them."""
-    offsets = torch.tensor(list(range(CONTEXT + 1)))
-    span = tokens[starts.view(-1, 1) + offsets]
-    return span[:, :CONTEXT], span[:, CONTEXT]
+    """For each start, a stretch of tokens, and for each of these the one that follows."""
+    span = tokens[starts.view(-1, 1) + torch.arange(CONTEXT + 1)]
+    return span[:, :-1], span[:, 1:]
 
 
 # ---- the model -------------------------------------------------------------------------------------------
 
 
-def make_parameters(vocabulary: int) -> dict:
-    wide = CONTEXT * EMBEDDING
-    parameters = {
-        "embedding": torch.randn(vocabulary, EMBEDDING) * 0.5,
-        "hidden weight": torch.randn(wide, HIDDEN) * wide**-0.5,
-        "hidden bias": torch.zeros(HIDDEN),
-        "output weight": torch.randn(HIDDEN, vocabulary) * 0.02,  # small: begin by thinking all are equal
-        "output bias": torch.zeros(vocabulary),
-    }
-    for parameter in parameters.values():
-        parameter.requires_grad_()
-    return parameters
+class Attention(nn.Module):
+    """Each position gathers from those before it what its query asks for; several heads ask at once."""
+
+    def __init__(self):
+        super().__init__()
+        self.ask = nn.Linear(WIDTH, 3 * WIDTH)
+        self.answer = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        batch, length, _ = x.shape
+        heads = self.ask(x).view(batch, length, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
+        found = F.scaled_dot_product_attention(heads[0], heads[1], heads[2], is_causal=True)
+        return self.answer(found.transpose(1, 2).reshape(batch, length, WIDTH))
 
 
-def predict(parameters: dict, contexts):
-    """The logarithm of each character's probability, one row per context."""
-    vectors = parameters["embedding"][contexts].view(-1, CONTEXT * EMBEDDING)
-    hidden = (vectors @ parameters["hidden weight"] + parameters["hidden bias"]).tanh()
-    return torch.log_softmax(hidden @ parameters["output weight"] + parameters["output bias"], 1)
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention_norm, self.attention = nn.LayerNorm(WIDTH), Attention()
+        self.network_norm = nn.LayerNorm(WIDTH)
+        self.network = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+
+    def forward(self, x):
+        x = x + self.attention(self.attention_norm(x))
+        return x + self.network(self.network_norm(x))
 
 
-def cross_entropy(log_probabilities, targets):
-    return -log_probabilities.gather(1, targets.view(-1, 1)).mean()
+class GPT(nn.Module):
+    def __init__(self, alphabet: int):
+        super().__init__()
+        self.embedding = nn.Embedding(alphabet, WIDTH)
+        self.position_embedding = nn.Embedding(CONTEXT, WIDTH)
+        self.blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
+        self.output_norm = nn.LayerNorm(WIDTH)
+        self.output = nn.Linear(WIDTH, alphabet)
+        self.apply(start_small)
+
+    def forward(self, tokens):
+        """Scores for the character after each position: (batch, length, alphabet)."""
+        x = self.embedding(tokens) + self.position_embedding(torch.arange(tokens.shape[1]))
+        return self.output(self.output_norm(self.blocks(x)))
 
 
-class Adam:
-    """Steps of even size: each gradient is divided by the usual size of itself."""
+def start_small(module) -> None:
+    """Small weights: the model begins by thinking that all characters are equally likely."""
+    if isinstance(module, (nn.Linear, nn.Embedding)):
+        nn.init.normal_(module.weight, std=0.02)
+    if isinstance(module, nn.Linear):
+        nn.init.zeros_(module.bias)
 
-    def __init__(self, parameters: list):
-        self.parameters = parameters
-        self.means = [torch.zeros(*p.shape) for p in parameters]
-        self.squares = [torch.zeros(*p.shape) for p in parameters]
-        self.steps = 0
 
-    def step(self, rate: float) -> None:
-        self.steps += 1
-        # Both averages start at zero; this undoes the pull towards it in the first steps.
-        rate *= (1 - SQUARE_MEMORY**self.steps) ** 0.5 / (1 - MEMORY**self.steps)
-        with torch.no_grad():
-            for p, mean, square in zip(self.parameters, self.means, self.squares):
-                mean.mul_(MEMORY).add_(p.grad * (1 - MEMORY))
-                square.mul_(SQUARE_MEMORY).add_(p.grad * p.grad * (1 - SQUARE_MEMORY))
-                p -= rate * mean / (square.sqrt() + 1e-8)
-                p.grad.zero_()
+def cross_entropy(model, inputs, targets):
+    return F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
 
 
 # ---- training --------------------------------------------------------------------------------------------
@@ -115,6 +119,20 @@ def smooth(points: list, window: int = 10) -> list:
     ]
 
 
+def learning_rate(share: float) -> float:
+    """After this share of the training."""
+    return LEARNING_RATE * min(share / WARM_UP, 0.5 + 0.5 * math.cos(math.pi * min(share, 1)))
+
+
+def gradient_norms(model) -> dict:
+    """The size of the gradient in each kind of layer."""
+    squares: dict = {}
+    for name, parameter in model.named_parameters():
+        kind = next(kind for kind in ("norm", "embedding", "attention", "network", "output") if kind in name)
+        squares[kind] = squares.get(kind, 0.0) + parameter.grad.square().sum().item()
+    return {kind: square**0.5 for kind, square in squares.items()}
+
+
 class Progress:
     """One living line on a terminal; elsewhere a plain line every few seconds."""
 
@@ -128,7 +146,7 @@ class Progress:
             return
         self.next_line = elapsed + 5
         loss = smooth(history.loss[-10:])[-1][1]
-        speed = history.steps * BATCH / elapsed
+        speed = history.steps * BATCH * CONTEXT / elapsed
         minutes, seconds = divmod(round(max(0.0, elapsed / share - elapsed)), 60)
         left = f"{minutes}:{seconds:02d}"
         line = f"step {history.steps:>6,}   loss {loss:.3f}   {speed:>8,.0f} tokens/s   ETA {left}"
@@ -139,59 +157,55 @@ class Progress:
             print()
 
 
-def train(parameters: dict, tokens, steps: int, seconds: float) -> History:
-    """Until `steps` are done or `seconds` have passed; the learning rate falls to zero towards the end."""
+def train(model, tokens, steps: int, seconds: float) -> History:
+    """Until `steps` are done or `seconds` have passed."""
     cut = len(tokens) * 9 // 10
-    training = tokens[:cut]
     held_out = windows(tokens, torch.randint(cut, len(tokens) - CONTEXT, (HELD_OUT_WINDOWS,)))
-    history, progress, adam = History(), Progress(), Adam(list(parameters.values()))
+    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.99), weight_decay=0.1)
+    history, progress = History(), Progress()
     began = time.perf_counter()
     share = 0.0
     while share < 1:
-        contexts, targets = windows(training, torch.randint(0, cut - CONTEXT, (BATCH,)))
-        loss = cross_entropy(predict(parameters, contexts), targets)
+        inputs, targets = windows(tokens, torch.randint(0, cut - CONTEXT, (BATCH,)))
+        loss = cross_entropy(model, inputs, targets)
+        optimizer.zero_grad()
         loss.backward()
         history.steps += 1
         history.seconds = time.perf_counter() - began
         share = max(history.steps / steps, history.seconds / seconds)
-        if history.steps == 1 or history.steps % RECORD_EVERY == 0:
-            record(history, parameters, loss.item(), held_out)
+        if history.steps == 1 or history.steps % RECORD_EVERY == 0 or share >= 1:
+            record(history, model, loss.item(), held_out)
             progress.show(history, share)
-        adam.step(LEARNING_RATE * max(0.0, 1 - share))
+        nn.utils.clip_grad_norm_(model.parameters(), LARGEST_GRADIENT)
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(share)
+        optimizer.step()
     progress.close()
     return history
 
 
-def record(history: History, parameters: dict, loss: float, held_out: tuple) -> None:
+def record(history: History, model, loss: float, held_out: tuple) -> None:
     step = history.steps
     history.loss.append((step, loss))
-    for name, parameter in parameters.items():
-        norm = (parameter.grad * parameter.grad).sum().item() ** 0.5
-        history.gradient_norms.setdefault(name, []).append((step, norm))
-    if step == 1 or step % (20 * RECORD_EVERY) == 0:
-        history.held_out.append((step, evaluate(parameters, held_out)))
-
-
-def evaluate(parameters: dict, held_out: tuple) -> float:
-    contexts, targets = held_out
-    with torch.no_grad():
-        return cross_entropy(predict(parameters, contexts), targets).item()
+    for kind, norm in gradient_norms(model).items():
+        history.gradient_norms.setdefault(kind, []).append((step, norm))
+    if step == 1 or step % (10 * RECORD_EVERY) == 0:
+        with torch.no_grad():
+            history.held_out.append((step, cross_entropy(model, *held_out).item()))
 
 
 # ---- writing ---------------------------------------------------------------------------------------------
 
 
-def write(parameters: dict, characters: list[str], prompt: str, length: int, seed: int) -> str:
+def write(model, alphabet: Alphabet, prompt: str, length: int) -> str:
     """Continue the prompt, one drawn character after the other."""
-    chance = random.Random(seed)
-    index = {character: number for number, character in enumerate(characters)}
-    written = [index[character] for character in prompt]
+    written = alphabet.encode(prompt)
     with torch.no_grad():
         for _ in range(length):
-            log_probabilities = predict(parameters, torch.tensor([written[-CONTEXT:]]))
-            weights = (log_probabilities[0] / TEMPERATURE).exp().tolist()
-            written += chance.choices(range(len(characters)), weights)
-    return "".join(characters[number] for number in written)
+            scores = model(torch.tensor([written[-CONTEXT:]]))[0, -1]
+            chances = F.softmax(scores / TEMPERATURE, 0)
+            written.append(torch.multinomial(chances, 1).item())
+    return alphabet.decode(written)
 
 
 def report(path: Path, history: History, settings: dict, sample: str) -> None:
@@ -207,21 +221,22 @@ def report(path: Path, history: History, settings: dict, sample: str) -> None:
             {"training": smooth(history.loss), "held-out text": history.held_out},
         ),
         Chart(
-            "Gradient norm per parameter",
-            "Size of the gradient that reaches each parameter, on a logarithmic scale.",
+            "Gradient norm by kind of layer",
+            "Size of the gradient before clipping, on a logarithmic scale.",
             {name: smooth(points) for name, points in history.gradient_norms.items()},
             logarithmic=True,
         ),
     ]
-    write_report(path, "A character model, trained by Pellucid", summary, charts, settings, sample)
+    write_report(path, "A small GPT, trained by Pellucid", summary, charts, settings, sample)
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--steps", type=int, default=8_000, help="train at most this many steps (default 8000)")
+    parser.add_argument("--steps", type=int, default=2_000, help="train at most this many steps (default 2000)")
     parser.add_argument("--seconds", type=float, default=60, help="train at most this long (default 60)")
+    parser.add_argument("--quick", action="store_true", help="a few steps only")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--report", type=Path, default=Path("demo-report.html"), help="the page to write")
     arguments = parser.parse_args()
@@ -230,33 +245,37 @@ def parse_arguments() -> argparse.Namespace:
     return arguments
 
 
+def print_sample(sample: str) -> None:
+    for paragraph in sample.split("\n"):
+        print(textwrap.fill(paragraph, 80, initial_indent="  ", subsequent_indent="  "))
+
+
 def main() -> None:
     arguments = parse_arguments()
     torch.manual_seed(arguments.seed)
     text = read_text()
-    characters = sorted(set(text))
-    index = {character: number for number, character in enumerate(characters)}
-    tokens = torch.tensor([index[character] for character in text])
-    parameters = make_parameters(len(characters))
-    size = sum(parameter.numel() for parameter in parameters.values())
-    print(f"{len(text):,} characters, {len(characters)} different; {size:,} parameters; batches of {BATCH}")
+    alphabet = Alphabet(text)
+    tokens = torch.tensor(alphabet.encode(text))
+    model = GPT(len(alphabet))
+    size = sum(parameter.numel() for parameter in model.parameters())
+    print(f"{len(text):,} characters, {len(alphabet)} different; {size:,} parameters; batches of {BATCH} × {CONTEXT}")
 
-    history = train(parameters, tokens, arguments.steps, arguments.seconds)
-    sample = write(parameters, characters, "The first of March. ", 600, arguments.seed)
+    history = train(model, tokens, 15 if arguments.quick else arguments.steps, arguments.seconds)
+    sample = write(model, alphabet, "The first of March. ", 60 if arguments.quick else 600)
     print(f"\n{history.steps:,} steps in {history.seconds:.0f} s. The model writes:\n")
-    for paragraph in sample.split("\n"):
-        print(textwrap.fill(paragraph, 80, initial_indent="  ", subsequent_indent="  "))
+    print_sample(sample)
 
     settings = {
-        "text": f"{TEXT.name}, {len(text):,} characters, {len(characters)} different",
-        "model": f"context {CONTEXT}, embedding {EMBEDDING}, hidden {HIDDEN}, {size:,} parameters",
-        "training": f"Adam, rate {LEARNING_RATE:g} falling to 0, batches of {BATCH}",
-        "speed": f"{history.steps * BATCH / history.seconds:,.0f} tokens/s",
+        "text": f"{TEXT.name}, {len(text):,} characters, {len(alphabet)} different",
+        "model": f"{LAYERS} layers, {HEADS} heads, width {WIDTH}, context {CONTEXT}, {size:,} parameters",
+        "training": f"AdamW, rate {LEARNING_RATE:g} falling to 0, batches of {BATCH} × {CONTEXT}",
+        "speed": f"{history.steps * BATCH * CONTEXT / history.seconds:,.0f} tokens/s",
         "sampling": f"temperature {TEMPERATURE:g}",
         "seed": arguments.seed,
     }
     report(arguments.report, history, settings, sample)
     print(f"\nreport: {arguments.report}")
+    print(f"loss {history.loss[0][1]:.2f} -> {smooth(history.loss)[-1][1]:.2f}")
 
 
 if __name__ == "__main__":

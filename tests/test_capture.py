@@ -977,3 +977,12 @@ def test_capture_makes_no_warnings():
         warnings.simplefilter("error")
         capture(small, tensor(3)).verify()
     weight.grad = None
+
+
+def test_a_write_after_a_random_fill_is_recorded():
+    def f(x):
+        return x * torch.zeros(3).bernoulli_(1.0).mul_(2.0)
+
+    program = capture(f, tensor(3))
+    x = tensor(3, seed=1)
+    assert bits(program(x)) == bits(x * 2.0)

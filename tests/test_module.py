@@ -1002,6 +1002,26 @@ def test_a_pickle_carries_no_mirrors():
     assert copy.copy(layer).weight is layer.weight
 
 
+def test_a_module_that_pytorch_pickled_keeps_its_hooks():
+    state = pellucid.nn.Linear(2, 1).__getstate__()
+    seen = []
+    state["_forward_hooks"] = OrderedDict({0: lambda m, a, kw, out: seen.append(kw), 1: lambda m, a, out: out * 0})
+    state["_forward_hooks_with_kwargs"] = OrderedDict({0: True})
+    state["_backward_hooks"] = OrderedDict({2: lambda m, gin, gout: seen.append(plain(gout))})
+    layer = pellucid.nn.Linear.__new__(pellucid.nn.Linear)
+    layer.__setstate__(state)
+    layer(input=pellucid.ones(1, 2)).sum().backward()
+    assert plain(seen) == [{"input": [[1.0, 1.0]]}, [[[1.0]]]]
+
+
+def test_other_tensors_take_the_place_of_parameters():
+    layer = pellucid.nn.Linear(2, 1)
+    weight = layer.weight
+    given = {"weight": pellucid.ones(1, 2), "bias": pellucid.tensor([5.0])}
+    assert plain(pellucid.func.functional_call(layer, given, pellucid.ones(1, 2))) == [[7.0]]
+    assert layer.weight is weight
+
+
 def test_attributes_are_found_without_a_detour(monkeypatch):
     model = net(pellucid)
 

@@ -60,23 +60,28 @@ def forget(ledger: dict[int, Any], key: int, _: object) -> None:
     ledger.pop(key, None)
 
 
+def record_of(array: np.ndarray) -> Write:
+    """The ledger's entry for the memory of an array; it stays the same as long as the memory lives."""
+    owner = owner_of(array)
+    key = id(owner)
+    write = WRITES.get(key)
+    if write is None:
+        write = WRITES[key] = Write(weakref.ref(owner, partial(forget, WRITES, key)))
+    return write
+
+
 def note_write(array: np.ndarray, operation: str) -> None:
     """Remember that a block of memory was overwritten, by which operation and on which line of the user's."""
-    note_writes((array,), operation)
+    note_writes((record_of(array),), operation)
 
 
-def note_writes(arrays: Iterable[np.ndarray], operation: str) -> None:
+def note_writes(records: Iterable[Write], operation: str) -> None:
     """Remember that blocks of memory were overwritten by one operation: the user's line is looked up once for all."""
     global latest
     frame = outside(getframe(1))
     code, lasti = frame.f_code, frame.f_lasti
     latest = now = tick()
-    for array in arrays:
-        owner = owner_of(array)
-        key = id(owner)
-        write = WRITES.get(key)
-        if write is None:
-            write = WRITES[key] = Write(weakref.ref(owner, partial(forget, WRITES, key)))
+    for write in records:
         write.count += 1
         write.tick, write.operation, write.code, write.lasti = now, operation, code, lasti
 

@@ -58,7 +58,7 @@ def _written_directly(ufunc: np.ufunc, target: Tensor, args: tuple[Any, ...], na
     array = target.array
     if type(array) is not np.ndarray or array.dtype.kind != "f":
         return False
-    if mode is not None and (mode.observers or mode.anomaly):
+    if mode is not None and (mode.observers or mode.anomaly or mode.tracer is not None):
         return False
     recording = (mode is None or mode.grad) and target.node is not None
     operands = [array]

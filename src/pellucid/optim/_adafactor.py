@@ -1,6 +1,5 @@
 """Adafactor: the averaged square of a matrix's gradient, kept as one number per row and one per column."""
 
-from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,7 +8,7 @@ from pellucid.core.tensor import Tensor, wrap
 from pellucid.core.views import current_array
 from pellucid.optim._block import Block, number
 from pellucid.optim._blockwise import Blockwise
-from pellucid.optim.optimizer import Group, counter
+from pellucid.optim.optimizer import Group, ParamsT, counter
 
 __all__ = ["Adafactor"]
 
@@ -29,7 +28,7 @@ class Adafactor(Blockwise):
     joins: ClassVar[bool] = False
 
     def __init__(
-        self, params: Iterable[Any], lr: Any = 1e-2, beta2_decay: float = -0.8,
+        self, params: ParamsT, lr: Any = 1e-2, beta2_decay: float = -0.8,
         eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,
         foreach: bool | None = None, maximize: bool = False,
     ) -> None:  # fmt: skip

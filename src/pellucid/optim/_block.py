@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import daxpy, dscal, saxpy, sscal
 
+from pellucid.core.aliasing import record_of
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.core.views import current_array
 
@@ -84,8 +85,8 @@ class Block:
     """Parameters that one run of the kernel updates, with their state, all as flat arrays of real numbers."""
 
     __slots__ = (
-        "blas", "buffers", "checks", "counters", "dtype", "fresh", "memory", "parameters", "parts", "pool", "size",
-        "slots", "staged", "traced",
+        "blas", "buffers", "checks", "counters", "dtype", "fresh", "parameters", "parts", "pool", "size", "slots",
+        "staged", "traced", "writes",
     )  # fmt: skip
 
     def __init__(self, parameters: Sequence[Tensor], states: Sequence[Any], slots: Sequence[str],
@@ -106,7 +107,8 @@ class Block:
         self.dtype = flats[0].dtype
         self.blas = None if self.traced else AXPY[self.dtype]
         self.buffers: dict[int, ndarray] = {}
-        self.memory = [*arrays, *self.slots, *(target for _, target in self.staged)]  # what a step writes to
+        written = (*arrays, *self.slots, *(target for _, target in self.staged))
+        self.writes = [record_of(array) for array in written]
         self.checks = [
             (p, array, state, [(name, state[name].array) for name in (*slots, *counters)])
             for p, array, state in zip(parameters, arrays, states, strict=True)

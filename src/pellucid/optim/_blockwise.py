@@ -50,7 +50,7 @@ class Blockwise(Optimizer):
         loss = called(closure)
         ready = [(block, group) for i, group in enumerate(self.param_groups) for block in self._ready(i, group)]
         name = f"{type(self).__name__}.step"
-        note_writes([memory for block, _ in ready for memory in block.memory], name)
+        note_writes([write for block, _ in ready for write in block.writes], name)
         for block, group in ready:
             self._update(block, group)
             if block.fresh or block.staged:

@@ -1,6 +1,5 @@
 """Muon: momentum whose matrix is replaced by the orthogonal one nearest to it."""
 
-from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,7 +8,7 @@ from pellucid.core.tensor import Tensor
 from pellucid.dtypes import bfloat16
 from pellucid.optim._block import Block, average, axpy, number, scale
 from pellucid.optim._blockwise import Blockwise
-from pellucid.optim.optimizer import Group
+from pellucid.optim.optimizer import Group, ParamsT
 
 __all__ = ["Muon"]
 
@@ -33,7 +32,7 @@ class Muon(Blockwise):
     joins: ClassVar[bool] = False
 
     def __init__(
-        self, params: Iterable[Any], lr: Any = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
+        self, params: ParamsT, lr: Any = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
         nesterov: bool = True, ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315),
         eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None,
     ) -> None:  # fmt: skip

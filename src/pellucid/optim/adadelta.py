@@ -1,6 +1,5 @@
 """Adadelta: steps whose size follows from the sizes of gradients and of earlier steps."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from pellucid.optim._block import Block, average_square, number
 from pellucid.optim._blockwise import Blockwise
 from pellucid.optim._checks import check_implementation, check_learning_rate, check_not_negative
-from pellucid.optim.optimizer import Group
+from pellucid.optim.optimizer import Group, ParamsT
 
 __all__ = ["Adadelta"]
 
@@ -26,7 +25,7 @@ class Adadelta(Blockwise):
     """
 
     def __init__(
-        self, params: Iterable[Any], lr: Any = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
+        self, params: ParamsT, lr: Any = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
         foreach: bool | None = None, *, capturable: bool = False, maximize: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
         check_learning_rate(lr)

@@ -1,6 +1,5 @@
 """Adagrad: steps shrink with the gradients seen so far."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from pellucid.optim._block import Block, number
 from pellucid.optim._blockwise import Blockwise
 from pellucid.optim._checks import check_implementation, check_learning_rate, check_not_negative
-from pellucid.optim.optimizer import Group
+from pellucid.optim.optimizer import Group, ParamsT
 
 __all__ = ["Adagrad"]
 
@@ -26,7 +25,7 @@ class Adagrad(Blockwise):
     """
 
     def __init__(
-        self, params: Iterable[Any], lr: Any = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
+        self, params: ParamsT, lr: Any = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
         initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *,
         maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
     ) -> None:  # fmt: skip

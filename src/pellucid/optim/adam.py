@@ -1,6 +1,5 @@
 """Adam: steps scaled by running averages of the gradient and of its square."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ from pellucid.core.tensor import Tensor
 from pellucid.optim._block import Block, average, average_square, number
 from pellucid.optim._blockwise import Blockwise
 from pellucid.optim._checks import check_betas, check_implementation, check_learning_rate, check_not_negative
-from pellucid.optim.optimizer import Group
+from pellucid.optim.optimizer import Group, ParamsT
 
 __all__ = ["Adam"]
 
@@ -27,7 +26,7 @@ class Adam(Blockwise):
     """
 
     def __init__(
-        self, params: Iterable[Any], lr: Any = 1e-3, betas: Any = (0.9, 0.999), eps: float = 1e-8,
+        self, params: ParamsT, lr: Any = 1e-3, betas: Any = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
         capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
         decoupled_weight_decay: bool = False,

@@ -1,9 +1,9 @@
 """AdamW: Adam whose weight decay does not go through the averages."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from pellucid.optim.adam import Adam
+from pellucid.optim.optimizer import ParamsT
 
 __all__ = ["AdamW"]
 
@@ -21,7 +21,7 @@ class AdamW(Adam):
     """
 
     def __init__(
-        self, params: Iterable[Any], lr: Any = 1e-3, betas: Any = (0.9, 0.999), eps: float = 1e-8,
+        self, params: ParamsT, lr: Any = 1e-3, betas: Any = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, foreach: bool | None = None,
         capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
     ) -> None:  # fmt: skip

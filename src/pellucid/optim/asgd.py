@@ -1,6 +1,5 @@
 """ASGD: gradient descent that also averages the parameters it passes through."""
 
-from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from pellucid.optim._block import Block, axpy, number
 from pellucid.optim._blockwise import Blockwise
 from pellucid.optim._checks import check_implementation, check_learning_rate, check_not_negative
-from pellucid.optim.optimizer import Group
+from pellucid.optim.optimizer import Group, ParamsT
 
 __all__ = ["ASGD"]
 
@@ -28,7 +27,7 @@ class ASGD(Blockwise):
     joins: ClassVar[bool] = False  # the average needs the parameter after its step
 
     def __init__(
-        self, params: Iterable[Any], lr: Any = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
+        self, params: ParamsT, lr: Any = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
         weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
         capturable: bool = False,
     ) -> None:  # fmt: skip

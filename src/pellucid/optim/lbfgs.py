@@ -1,17 +1,17 @@
 """L-BFGS: steps along the Newton direction, as far as the last gradients tell about the curvature."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from pellucid.core.aliasing import note_writes
+from pellucid.core.aliasing import note_writes, record_of
 from pellucid.core.inplace import check_writable
 from pellucid.core.modes import recording
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.optim._checks import check_learning_rate
 from pellucid.optim._line_search import as_point, strong_wolfe
-from pellucid.optim.optimizer import Optimizer, called
+from pellucid.optim.optimizer import Optimizer, ParamsT, called
 
 __all__ = ["LBFGS"]
 
@@ -34,7 +34,7 @@ class LBFGS(Optimizer):
     """
 
     def __init__(
-        self, params: Iterable[Any], lr: Any = 1, max_iter: int = 20, max_eval: int | None = None,
+        self, params: ParamsT, lr: Any = 1, max_iter: int = 20, max_eval: int | None = None,
         tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,
         line_search_fn: str | None = None,
     ) -> None:  # fmt: skip
@@ -126,7 +126,7 @@ class LBFGS(Optimizer):
 
     def _add(self, t: float, d: np.ndarray) -> None:
         """Move the parameters by a multiple of a direction."""
-        note_writes([p.array for p in self._params], "LBFGS.step")
+        note_writes([record_of(p.array) for p in self._params], "LBFGS.step")
         start = 0
         for p in self._params:
             size = as_real(p.array).size
@@ -135,7 +135,7 @@ class LBFGS(Optimizer):
             start += size
 
     def _restore(self, arrays: list[np.ndarray]) -> None:
-        note_writes([p.array for p in self._params], "LBFGS.step")
+        note_writes([record_of(p.array) for p in self._params], "LBFGS.step")
         for p, array in zip(self._params, arrays, strict=True):
             np.copyto(p.array, array)
 

@@ -1,6 +1,5 @@
 """NAdam: Adam with Nesterov's momentum."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from pellucid.optim._block import Block, average, average_square, axpy, number, scale
 from pellucid.optim._blockwise import Blockwise
 from pellucid.optim._checks import check_betas, check_implementation, check_learning_rate, check_not_negative
-from pellucid.optim.optimizer import Group
+from pellucid.optim.optimizer import Group, ParamsT
 
 __all__ = ["NAdam"]
 
@@ -26,7 +25,7 @@ class NAdam(Blockwise):
     """
 
     def __init__(
-        self, params: Iterable[Any], lr: Any = 2e-3, betas: Any = (0.9, 0.999), eps: float = 1e-8,
+        self, params: ParamsT, lr: Any = 2e-3, betas: Any = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 0, momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *,
         foreach: bool | None = None, maximize: bool = False, capturable: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip

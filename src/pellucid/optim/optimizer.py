@@ -15,10 +15,11 @@ from pellucid.core.tensor import Handle, Hooks, Tensor, wrap
 from pellucid.dtypes import float64, get_default_dtype
 from pellucid.errors import explain
 
-__all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required"]
+__all__ = ["Optimizer", "ParamsT", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required"]
 
 Hook = Callable[..., Any]
 Group = dict[str, Any]
+ParamsT = Iterable[Any]  # tensors, (name, tensor) pairs, or groups: dicts with "params" and options of their own
 HOOKS = (
     "_optimizer_step_pre_hooks", "_optimizer_step_post_hooks", "_optimizer_state_dict_pre_hooks",
     "_optimizer_state_dict_post_hooks", "_optimizer_load_state_dict_pre_hooks", "_optimizer_load_state_dict_post_hooks",
@@ -63,7 +64,7 @@ class Optimizer:
     state: "defaultdict[Any, Any]"  # of every parameter: what the optimizer remembers of it
     param_groups: list[Group]  # "params" and the options they share
 
-    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, but got a tensor: "

@@ -1,6 +1,5 @@
 """SGD: step against the gradient, with momentum if wanted."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from pellucid.optim._block import Block, axpy, number, scale
 from pellucid.optim._blockwise import Blockwise
 from pellucid.optim._checks import check_implementation, check_learning_rate, check_not_negative
-from pellucid.optim.optimizer import Group
+from pellucid.optim.optimizer import Group, ParamsT
 
 __all__ = ["SGD"]
 
@@ -26,7 +25,7 @@ class SGD(Blockwise):
     """
 
     def __init__(
-        self, params: Iterable[Any], lr: Any = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: Any = 0,
+        self, params: ParamsT, lr: Any = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: Any = 0,
         nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:  # fmt: skip

@@ -1,12 +1,11 @@
 """SparseAdam: here for its name; Pellucid has no sparse gradients."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from pellucid.core.provenance import here
 from pellucid.errors import explain
 from pellucid.optim._checks import check_betas, check_learning_rate, check_not_negative
-from pellucid.optim.optimizer import Optimizer
+from pellucid.optim.optimizer import Optimizer, ParamsT
 
 __all__ = ["SparseAdam"]
 
@@ -15,7 +14,7 @@ class SparseAdam(Optimizer):
     """Adam for sparse gradients: its step is not implemented, as all gradients are dense."""
 
     def __init__(
-        self, params: Iterable[Any], lr: Any = 1e-3, betas: Any = (0.9, 0.999), eps: float = 1e-8,
+        self, params: ParamsT, lr: Any = 1e-3, betas: Any = (0.9, 0.999), eps: float = 1e-8,
         maximize: bool = False,
     ) -> None:  # fmt: skip
         check_learning_rate(lr)

@@ -256,11 +256,26 @@ class Module(Tree, Stateful, Hooked):
         for name, value in state.items():
             if name in KINDS:
                 install(self, name, value)
+            elif name in HOOKS and not isinstance(value, Hooks):
+                put(self, name, Hooks({key: _with_flags(name, key, hook, state) for key, hook in value.items()}))
             else:
-                put(self, name, Hooks(value) if name in HOOKS and not isinstance(value, Hooks) else value)
+                put(self, name, value)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Accepted and ignored: eager is what there is."""
+
+
+# Where PyTorch keeps what stands beside the hook in our dictionaries.
+FLAGS = {
+    "_forward_pre_hooks": ("_forward_pre_hooks_with_kwargs",),
+    "_forward_hooks": ("_forward_hooks_with_kwargs", "_forward_hooks_always_called"),
+    "_load_state_dict_pre_hooks": ("",),
+}
+
+
+def _with_flags(name: str, key: int, hook: Any, state: dict[str, Any]) -> Any:
+    """A hook of a module that PyTorch pickled, as ours are kept."""
+    return (hook, *(key in state.get(flag, ()) for flag in FLAGS[name])) if name in FLAGS else hook
 
 
 def _check_parameter(name: str, param: Any) -> None:

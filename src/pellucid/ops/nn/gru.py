@@ -24,9 +24,10 @@ from pellucid.ops.nn.recurrence import (
     Walk,
     all_plain,
     befores,
+    by_gate,
     composed_steps,
     cut,
-    gate_blocks,
+    in_blocks,
     last_states,
     projected,
     recomputed,
@@ -48,21 +49,22 @@ def _forward(arrays: tuple[ndarray, ...], walk: Walk) -> tuple[ndarray, ...]:
         bias, shift = biases[0].copy(), biases[1][2 * size :]
         bias[: 2 * size] += biases[1][: 2 * size]
     given = projected(x, w_ih, bias, size)
-    weights = gate_blocks(w_hh, size).transpose(0, 2, 1)
+    weights, one = by_gate(w_hh, size).T, np.ones((), x.dtype)
     tape, y = np.empty((4, len(x), size), x.dtype), np.empty((len(x), size), x.dtype)
-    one, work = np.ones((), x.dtype), np.empty((3, batch, size), x.dtype)
-    to_switches, to_new = work[:2], work[2]
-    views = (given[:2], given[2], tape[:2], tape, y)
+    gates = np.empty((batch, 3 * size), x.dtype)
+    *_, last_gate = blocks = in_blocks(gates, size)
+    views = (given[:, : 2 * size], given[:, 2 * size :], tape[:2], tape, y)
     parts = zip(*(cut(view, walk) for view in views), befores(h0, y, walk))
     for inputs, last_input, switches, (r, z, n, m), new, h in parts:
-        if len(r) != len(to_new):
-            work = np.empty((3, *r.shape), x.dtype)
-            to_switches, to_new = work[:2], work[2]
-        np.matmul(h, weights, work)
-        add(inputs, to_switches, switches)
-        sigmoid_of_negated(switches, one)
-        add(to_new, shift, m)
-        add(last_input, multiply(r, m, to_new), n)
+        if len(r) != len(gates):
+            gates = np.empty((len(r), 3 * size), x.dtype)
+            *_, last_gate = blocks = in_blocks(gates, size)
+        dot(h, weights, gates)
+        first = gates[:, : 2 * size]
+        add(inputs, first, first)
+        sigmoid_of_negated(blocks[:2], one, switches)
+        add(last_gate, shift, m)
+        add(last_input, multiply(r, m, n), n)
         np.tanh(n, n)
         subtract(h, n, new)
         add(multiply(new, z, new), n, new)
@@ -89,7 +91,7 @@ def _backward(
     _, count, size = slopes.shape
     # Side by side: r, z and m, which is the recurrent part; then n, in whose place the input part has m's.
     gates = np.empty((count, 4 * size), y.dtype)
-    blocks = gates.reshape(count, 4, size).transpose(1, 0, 2)
+    blocks = in_blocks(gates, size)
     h = dh = gh.copy()
     views = (gy, gates[:, : 3 * size], blocks[1::2], blocks[3], blocks[:3:2], slopes[:2], slopes[2:], tape[1])
     for g, recurrent, to_zn, n, to_rm, of_zn, of_rm, z in zip(*(cut(view, walk)[::-1] for view in views)):

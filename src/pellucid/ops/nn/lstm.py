@@ -23,14 +23,16 @@ from pellucid.ops.nn.recurrence import (
     Walk,
     all_plain,
     befores,
+    by_gate,
     composed_steps,
     cut,
-    gate_blocks,
+    in_blocks,
     last_states,
     projected,
     recomputed,
     sigmoid_of_negated,
     states_before,
+    times_states_before,
     weight_gradients,
     zeros_for,
 )
@@ -54,20 +56,21 @@ def _forward(arrays: tuple[ndarray, ...], walk: Walk) -> tuple[ndarray, ...]:
     biases, w_hr = biases_of(arrays[3:]), projection_of(arrays[3:])
     batch, size = c0.shape
     given = projected(x, w_ih, biases[0] + biases[1] if biases else None, size)
-    weights = gate_blocks(w_hh, size).transpose(0, 2, 1)
+    weights, one = by_gate(w_hh, size).T, np.ones((), x.dtype)
     tape, y = np.empty((6, len(x), size), x.dtype), np.empty((len(x), h0.shape[1]), x.dtype)
-    one, room = np.ones((), x.dtype), np.empty((5, batch, size), x.dtype)
-    work, product = room[:4], room[4]
-    views = (given, tape[:4], tape[:3], tape, y)
+    gates, product = np.empty((batch, 4 * size), x.dtype), np.empty((batch, size), x.dtype)
+    blocks = in_blocks(gates, size)
+    first_gates, last_gate = blocks[:3], blocks[3]
+    views = (given, tape[:3], tape, y)
     states = befores(h0, y, walk), befores(c0, tape[4], walk)
-    for inputs, gates, switches, part, new, h, before in zip(*(cut(view, walk) for view in views), *states):
-        i, f, o, g, c, shown = part
-        if len(i) != len(product):
-            room = np.empty((5, *i.shape), x.dtype)
-            work, product = room[:4], room[4]
-        add(inputs, np.matmul(h, weights, work), gates)
-        sigmoid_of_negated(switches, one)
-        np.tanh(g, g)
+    for inputs, switches, (i, f, o, g, c, shown), new, h, before in zip(*(cut(v, walk) for v in views), *states):
+        if len(i) != len(gates):
+            gates, product = np.empty(inputs.shape, x.dtype), np.empty(i.shape, x.dtype)
+            blocks = in_blocks(gates, size)
+            first_gates, last_gate = blocks[:3], blocks[3]
+        add(inputs, dot(h, weights, gates), gates)
+        sigmoid_of_negated(first_gates, one, switches)
+        np.tanh(last_gate, g)
         multiply(f, before, c)
         add(c, multiply(i, g, product), c)
         np.tanh(c, shown)
@@ -78,16 +81,17 @@ def _forward(arrays: tuple[ndarray, ...], walk: Walk) -> tuple[ndarray, ...]:
     return y, last_states(y, walk), last_states(tape[4], walk), tape
 
 
-def _slopes(tape: ndarray, before: ndarray) -> ndarray:
+def _slopes(tape: ndarray, c0: ndarray, walk: Walk) -> ndarray:
     """What the gradient of c is multiplied by to give those of i, f and g, then that of h to give those of o and c."""
-    i, f, o, g, _, shown = tape
+    i, f, o, g, c, shown = tape
     found = np.empty((5, *i.shape), i.dtype)
-    for gate, factor, slope in ((i, g, found[0]), (f, before, found[1]), (o, shown, found[3])):
-        multiply(gate, gate, slope)
-        multiply(subtract(gate, slope, slope), factor, slope)
-    for value, factor, slope in ((g, i, found[2]), (shown, o, found[4])):
-        multiply(value, value, slope)
-        multiply(subtract(1, slope, slope), factor, slope)
+    for gate, slope in ((i, found[0]), (f, found[1]), (o, found[3])):
+        subtract(gate, multiply(gate, gate, slope), slope)
+    for value, slope in ((g, found[2]), (shown, found[4])):
+        subtract(1, multiply(value, value, slope), slope)
+    for factor, slope in ((g, found[0]), (i, found[2]), (shown, found[3]), (o, found[4])):
+        multiply(slope, factor, slope)
+    times_states_before(found[1], c0, c, walk)
     return found
 
 
@@ -96,10 +100,10 @@ def _backward(
     w_hr: ndarray, walk: Walk,
 ) -> tuple[ndarray, ...]:  # fmt: skip
     """The gradients of the gates, of h0, of c0 and of every h; and the h that every step began with."""
-    slopes = _slopes(tape, states_before(c0, tape[4], walk))
+    slopes = _slopes(tape, c0, walk)
     _, count, size = slopes.shape
     gates = np.empty((count, 4 * size), y.dtype)
-    blocks = gates.reshape(count, 4, size).transpose(1, 0, 2)
+    blocks = in_blocks(gates, size)
     totals, dh, dc = np.empty_like(y), gh.copy(), gc.copy()
     product = np.empty_like(dc)
     h, c, spare = dh, dc, product
