@@ -1,4 +1,4 @@
-"""Hand-drawn digits without a download: ten glyphs of 5 × 7 pixels, each picture moved, shaded and blurred by chance."""
+"""Digits without a download: ten glyphs of 5 × 7 pixels, each picture moved, shaded and blurred by chance."""
 
 import pellucid as torch
 

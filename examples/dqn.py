@@ -22,13 +22,13 @@ import pellucid as torch
 
 nn, F = torch.nn, torch.nn.functional
 
-MAZE = """
-S...#
-.#...
-.#.X.
-...#.
-.X..G
-""".split()
+MAZE = [
+    "S...#",  # start, wall
+    ".#...",
+    ".#.X.",  # pit
+    "...#.",
+    ".X..G",  # goal
+]
 SIZE = len(MAZE)
 CELLS = {(row, column): MAZE[row][column] for row in range(SIZE) for column in range(SIZE)}
 MOVES = {"^": (-1, 0), "v": (1, 0), "<": (0, -1), ">": (0, 1)}

@@ -4,12 +4,12 @@
 
 prints
 
-    round  1000   distance to a cluster 0.371   clusters found 8 of 8
+    round   400   distance to a cluster 0.560   clusters found 7 of 8
+    round   800   distance to a cluster 0.405   clusters found 8 of 8
+    round  1200   distance to a cluster 0.340   clusters found 8 of 8
+    round  1600   distance to a cluster 0.270   clusters found 8 of 8
     round  2000   distance to a cluster 0.246   clusters found 8 of 8
-    round  3000   distance to a cluster 0.188   clusters found 7 of 8
-    round  4000   distance to a cluster 0.165   clusters found 7 of 8
-    round  5000   distance to a cluster 0.181   clusters found 7 of 8
-    distance 1.81 -> 0.18
+    distance 1.81 -> 0.25
 """
 
 import math

@@ -7,10 +7,10 @@ ratings are made up by the same rule plus noise of 0.3, which is therefore the b
 
 prints
 
-    epoch  5   error on known ratings 0.560, on hidden ones 0.603
-    epoch 10   error on known ratings 0.556, on hidden ones 0.597
-    epoch 15   error on known ratings 0.547, on hidden ones 0.592
-    error on hidden ratings: constant guess 1.13 -> 0.59
+    epoch  5   error on known ratings 0.414, on hidden ones 0.479
+    epoch 10   error on known ratings 0.295, on hidden ones 0.328
+    epoch 15   error on known ratings 0.300, on hidden ones 0.333
+    error on hidden ratings: constant guess 1.13 -> 0.33
 """
 
 import sys
@@ -28,7 +28,7 @@ class Factors(nn.Module):
         self.person_bias, self.film_bias = nn.Embedding(people, 1), nn.Embedding(films, 1)
         self.mean = nn.Parameter(torch.zeros(1))
         for table in (self.person, self.film, self.person_bias, self.film_bias):
-            nn.init.normal_(table.weight, std=0.1)
+            nn.init.normal_(table.weight, std=0.4)
 
     def forward(self, people, films):
         agreement = (self.person(people) * self.film(films)).sum(1)

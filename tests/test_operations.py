@@ -22,6 +22,9 @@ DISTINCT = claims.distinct_operations()
 # Primitives that no operation's samples reach, and which test reaches them instead.
 REACHED_ELSEWHERE: dict[str, str] = {
     "as_dual": "forward mode over a gradient with respect to a dual: the tests of the transforms",
+    "elman_back": "the backward kernel of a layer, on arrays only: the claims about plain gradients run it",
+    "gru_back": "as elman_back",
+    "lstm_back": "as elman_back",
     "random": "random_ of an integer tensor, which nothing differentiates: the tests of random numbers",
     "total_of_batch": "the derivative of a closed-over tensor inside vmap: the tests of the transforms",
 }

@@ -188,12 +188,15 @@ def gradient_differences(operation, name, sample, ours, theirs, their_variables)
 
 # --- where we differ from PyTorch, and why: (operations, what fails as "kind dtype fill", reason)
 
-BESSELS = ("special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1 special.spherical_bessel_j0 "
-           "special.modified_bessel_i0 special.modified_bessel_i1 special.modified_bessel_k0 special.modified_bessel_k1 "
-           "special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1 special.airy_ai")
-POLYNOMIALS = " ".join(
-    f"special.{shifted}chebyshev_polynomial_{kind}" for kind in "tuvw" for shifted in ("", "shifted_")
-) + " special.hermite_polynomial_h special.hermite_polynomial_he special.laguerre_polynomial_l special.legendre_polynomial_p"
+BESSELS = (
+    "special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1 special.spherical_bessel_j0 "
+    "special.modified_bessel_i0 special.modified_bessel_i1 special.modified_bessel_k0 special.modified_bessel_k1 "
+    "special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1 special.airy_ai"
+)
+POLYNOMIALS = (
+    " ".join(f"special.{shifted}chebyshev_polynomial_{kind}" for kind in "tuvw" for shifted in ("", "shifted_"))
+    + " special.hermite_polynomial_h special.hermite_polynomial_he special.laguerre_polynomial_l special.legendre_polynomial_p"
+)
 EXPLAINED: list[tuple[str, str, str]] = [
     # PyTorch's formula overflows, underflows or divides on the way to a number that exists
     ("atan2", r"gradient \w+ (max|min)", "PyTorch's squares overflow: 0 becomes NaN"),

@@ -71,11 +71,25 @@ newaxis = None
 # Loaded when first asked for: `import pellucid` alone brings the engine and the operations. The modules of this folder
 # are found by their names; these names live in one of them.
 _FROM = {
-    **dict.fromkeys(("GradScaler", "autocast", "get_autocast_dtype", "is_autocast_enabled",), "pellucid.amp"),
+    **dict.fromkeys(
+        (
+            "GradScaler",
+            "autocast",
+            "get_autocast_dtype",
+            "is_autocast_enabled",
+        ),
+        "pellucid.amp",
+    ),
     **dict.fromkeys(("capture",), "pellucid.compiler"),
     **dict.fromkeys(("vmap",), "pellucid.func"),
     **dict.fromkeys(("from_dlpack",), "pellucid.interop.dlpack"),
-    **dict.fromkeys(("load", "save",), "pellucid.serialization"),
+    **dict.fromkeys(
+        (
+            "load",
+            "save",
+        ),
+        "pellucid.serialization",
+    ),
     **dict.fromkeys(("as_torch",), "pellucid.shim"),
     **dict.fromkeys(("to_dlpack",), "pellucid.utils.dlpack"),
 }

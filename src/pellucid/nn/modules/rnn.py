@@ -4,6 +4,7 @@ import math
 import numbers
 from typing import Any
 
+from pellucid.core import modes
 from pellucid.core.provenance import here, warn
 from pellucid.errors import explain
 from pellucid.nn import init
@@ -75,6 +76,13 @@ class RNNBase(Module):
     def flatten_parameters(self) -> None:
         """Nothing to do: this brings weights together on a GPU."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        """With the list of weights that PyTorch looks for when it loads the module."""
+        return {**super().__getstate__(), "_flat_weights": self._flat_weights}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({name: value for name, value in state.items() if name != "_flat_weights"})
+
     @property
     def _flat_weights(self) -> list[Any]:
         """All weights in the order of their names; one that a parametrization computes is computed now."""
@@ -144,7 +152,7 @@ class RNNBase(Module):
     # --- checks
 
     def _check_input(self, input: Any, weight: Any) -> None:
-        if input.dtype != weight.dtype:
+        if input.dtype != weight.dtype and modes.current().autocast is None:
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
                 f"Convert input: input.to({weight.dtype}), or convert model: model.to({input.dtype})"

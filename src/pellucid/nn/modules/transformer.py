@@ -87,6 +87,8 @@ class TransformerEncoderLayer(_Layer):
             ("self_attn",), d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
             norm_first, bias, {"device": device, "dtype": dtype},
         )  # fmt: skip
+        named = {functional.relu: 1, functional.gelu: 2}  # what PyTorch looks at when it loads the layer
+        self.activation_relu_or_gelu = named.get(self.activation, 0)
 
     def forward(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False) -> Any:
         """The sequence after this layer; masks as MultiheadAttention takes them."""
