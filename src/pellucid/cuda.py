@@ -74,29 +74,11 @@ def device(device: Any) -> Any:
 
 
 # What works only on a device that is there.
-REFUSED = frozenset(
-    [
-        "CUDAGraph",
-        "Event",
-        "Stream",
-        "current_device",
-        "current_stream",
-        "default_stream",
-        "get_device_capability",
-        "get_device_name",
-        "get_device_properties",
-        "get_rng_state",
-        "graph",
-        "init",
-        "ipc_collect",
-        "mem_get_info",
-        "memory_stats",
-        "memory_summary",
-        "set_device",
-        "set_rng_state",
-        "stream",
-    ]
-)
+REFUSED = frozenset((
+    "CUDAGraph", "Event", "Stream", "current_device", "current_stream", "default_stream",
+    "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state", "graph", "init",
+    "ipc_collect", "mem_get_info", "memory_stats", "memory_summary", "set_device", "set_rng_state", "stream",
+))  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -86,8 +86,7 @@ class RNNBase(Module):
     @property
     def _flat_weights(self) -> list[Any]:
         """All weights in the order of their names; one that a parametrization computes is computed now."""
-        given = self._parameters
-        return [given[name] if name in given else getattr(self, name) for name in self._flat_weights_names]
+        return [getattr(self, name) for name in self._flat_weights_names]
 
     @property
     def all_weights(self) -> list[list[Any]]:

@@ -39,7 +39,10 @@ bag_numbers_row = bind(constant("bag_numbers", _bag_numbers, 2))
 
 
 def _largest(values: ndarray, numbers: ndarray, bags: int) -> ndarray:
-    """Where, in each column, the first largest value of every bag stands; -1 for an empty bag."""
+    """Where, in each column, the first largest value of every bag stands; -1 for an empty bag.
+
+    As in PyTorch nothing is larger than a NaN that comes first, and no other NaN is larger than anything.
+    """
     places = np.full((bags, values.shape[1]), -1)
     kept = np.flatnonzero(numbers < bags)
     if not kept.size:
@@ -48,9 +51,9 @@ def _largest(values: ndarray, numbers: ndarray, bags: int) -> ndarray:
     starts = np.flatnonzero(np.concatenate(([True], numbers[1:] != numbers[:-1])))
     most = np.fmax.reduceat(values, starts, 0)
     segment = np.cumsum(np.isin(np.arange(len(kept)), starts)) - 1
-    top = most[segment]
-    first = np.where((values == top) | (top != top), kept[:, None], kept[-1])
-    places[numbers[starts]] = np.minimum.reduceat(first, starts, 0)
+    first = np.minimum.reduceat(np.where(values == most[segment], kept[:, None], kept[-1]), starts, 0)
+    begin = values[starts]
+    places[numbers[starts]] = np.where(begin != begin, kept[starts, None], first)
     return places
 
 

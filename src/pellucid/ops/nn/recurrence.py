@@ -164,7 +164,7 @@ def in_blocks(rows: ndarray, size: int) -> ndarray:
 
     Activations write what they make of them to blocks of their own: contiguous arrays are worked on faster.
     """
-    return rows.reshape(len(rows), -1, size).transpose(1, 0, 2)
+    return rows.reshape(len(rows), rows.shape[1] // size, size).transpose(1, 0, 2)
 
 
 def sigmoid_of_negated(a: ndarray, one: ndarray, out: ndarray) -> None:
