@@ -18,8 +18,9 @@ help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name what; \
 	  do printf '  make %-10s %s\n' "$$name" "$$what"; done
 
+# One thread: its matrices are small, and threads that wait for each other on a busy machine are 15 times slower.
 demo: $(VENV)/runtime.stamp ## train a small GPT (about a minute), print what it writes, save demo-report.html
-	@$(RUN) examples/char_gpt.py
+	@OPENBLAS_NUM_THREADS=1 $(RUN) examples/char_gpt.py
 
 test: $(VENV)/dev.stamp $(VENV)/torch.stamp ## run all tests (ORACLE=no: without installing torch)
 	$(RUN) -m pytest -n 2

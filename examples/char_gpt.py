@@ -8,7 +8,31 @@ From up to 64 characters, the model guesses the next one after each of them: eve
 at the ones before it (attention), then thinks about each position on its own (a small network).
 Change the first import to `import torch` and the same file runs on PyTorch.
 
-OUTPUT
+With `--steps 2000 --seconds 200`, on one core of a busy machine, it prints
+
+    92,958 characters, 58 different; 111,674 parameters; batches of 8 × 64
+    step      1   loss 4.120      4,362 tokens/s   ETA 3:20
+    step     50   loss 2.985      4,936 tokens/s   ETA 3:15
+    ...
+    step    650   loss 1.380      5,988 tokens/s   ETA 1:55
+    ...
+    step  1,850   loss 0.635      9,196 tokens/s   ETA 0:08
+    step  2,000   loss 0.614      9,733 tokens/s   ETA 0:00
+
+    2,000 steps in 105 s. The model writes:
+
+      The first of March. The captain sun, for with the hind the window of the
+      south-east all morning and swell come know the and for the sun, and the sea
+      was green. I lit the barometer it. At dusk, where it is not could not know and
+      the bottom the south-east, first in the sea tall, slow it is week. I read the
+      houses, for the lantern room and the sea lamp at smell the well, and I read
+      somebody now for bread for the south-west, but there was hardly and the iron
+      page the water, the says to hil my coat and filled to the coast so that the
+      sun will the water the instrument out, and I hear the number it. I trimmed
+      bread the
+
+    report: demo-report.html
+    loss 4.12 -> 0.61
 """
 
 import argparse
@@ -231,10 +255,8 @@ def report(path: Path, history: History, settings: dict, sample: str) -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
-    parser.add_argument("--steps", type=int, default=4_000, help="train at most this many steps (default 4000)")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
+    parser.add_argument("--steps", type=int, default=3_000, help="train at most this many steps (default 3000)")
     parser.add_argument("--seconds", type=float, default=60, help="train at most this long (default 60)")
     parser.add_argument("--quick", action="store_true", help="a few steps only")
     parser.add_argument("--seed", type=int, default=0)

@@ -73,7 +73,7 @@ def main() -> None:
     forger_optimizer = torch.optim.Adam(forger.parameters(), lr=1e-3, betas=(0.5, 0.9))
     judge_optimizer = torch.optim.Adam(judge.parameters(), lr=1e-3, betas=(0.5, 0.9))
     first, _ = quality(forger)
-    rounds = 400 if quick else 2_000
+    rounds = 300 if quick else 2_000
     for count in range(1, rounds + 1):
         round_of_both(forger, judge, forger_optimizer, judge_optimizer)
         if count % (rounds // 5) == 0:

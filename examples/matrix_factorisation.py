@@ -52,7 +52,7 @@ def root_mean_square(model, who, what, rating) -> float:
 def main() -> None:
     quick = "--quick" in sys.argv
     torch.manual_seed(0)
-    people, films, count = (100, 60, 3_000) if quick else (400, 200, 30_000)
+    people, films, count = (60, 40, 4_000) if quick else (400, 200, 30_000)
     ratings = make_ratings(people, films, count)
     cut = count * 9 // 10
     known, hidden = [column[:cut] for column in ratings], [column[cut:] for column in ratings]
@@ -62,7 +62,7 @@ def main() -> None:
     constant_guess = hidden[2].std().item()
     epochs = 15
     for epoch in range(1, epochs + 1):
-        for chosen in torch.randperm(cut).split(256):
+        for chosen in torch.randperm(cut).split(100 if quick else 256):
             who, what, rating = (column[chosen] for column in known)
             loss = F.mse_loss(model(who, what), rating)
             optimizer.zero_grad()

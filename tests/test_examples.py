@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,15 +46,26 @@ def numbers_in(line: str) -> list[float]:
     return [float(number) for number in re.findall(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?", line)]
 
 
-def run(name: str, folder: Path) -> subprocess.CompletedProcess:
+@pytest.fixture(scope="module")
+def quick_run(tmp_path_factory) -> Callable[[str], tuple[subprocess.CompletedProcess, Path]]:
+    """Runs an example once and for all tests: how it ended, and the folder that it ran in."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8"}
-    command = [sys.executable, str(EXAMPLES / f"{name}.py"), "--quick"]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", timeout=200)
+
+    @cache
+    def run(name: str) -> tuple[subprocess.CompletedProcess, Path]:
+        folder = tmp_path_factory.mktemp(name)
+        command = [sys.executable, str(EXAMPLES / f"{name}.py"), "--quick"]
+        finished = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", timeout=200
+        )
+        return finished, folder
+
+    return run
 
 
 @pytest.mark.parametrize("name", SUCCESS)
-def test_example_learns(name, tmp_path):
-    finished = run(name, tmp_path)
+def test_example_learns(name, quick_run):
+    finished, _ = quick_run(name)
     assert finished.returncode == 0, finished.stderr
     assert not finished.stderr
     last = finished.stdout.splitlines()[-1]
@@ -77,8 +89,8 @@ def test_docstring_shows_an_output_that_ends_as_promised(name):
     assert fulfilled(numbers_in(last)), last
 
 
-def test_demo_writes_its_report(tmp_path):
-    assert run("char_gpt", tmp_path).returncode == 0
-    page = (tmp_path / "demo-report.html").read_text(encoding="utf-8")
+def test_demo_writes_its_report(quick_run):
+    _, folder = quick_run("char_gpt")
+    page = (folder / "demo-report.html").read_text(encoding="utf-8")
     assert page.count("<svg") == 2
     assert "held-out text" in page and "Gradient norm" in page

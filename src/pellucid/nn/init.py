@@ -193,5 +193,6 @@ def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = No
     zeros = math.ceil(sparsity * rows)
     tensor.normal_(0, std, generator=generator)
     for column in range(columns):
-        tensor[torch.randperm(rows)[:zeros], column] = 0
+        order: Any = torch.randperm(rows)
+        tensor[order[:zeros], column] = 0
     return tensor  # type: ignore[no-any-return]

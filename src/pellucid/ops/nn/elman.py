@@ -54,7 +54,7 @@ def _backward(
     """The gradients of what the activation was applied to, and of h0; and the h that every step began with."""
     slopes = (y > 0).astype(y.dtype) if rectified else 1 - y * y
     gates = np.empty_like(y)
-    h = dh = gh.copy()
+    h = dh = gh.reshape(h0.shape).copy()
     for g, slope, new in zip(*(cut(view, walk)[::-1] for view in (gy, slopes, gates))):
         if len(new) != len(h):
             h = dh[: len(new)]

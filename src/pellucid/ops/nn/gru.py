@@ -21,6 +21,7 @@ from pellucid.ops.affine import linear
 from pellucid.ops.elementwise import sigmoid, tanh
 from pellucid.ops.matmul import mm_row
 from pellucid.ops.nn.recurrence import (
+    ONES,
     Walk,
     all_plain,
     befores,
@@ -49,7 +50,7 @@ def _forward(arrays: tuple[ndarray, ...], walk: Walk) -> tuple[ndarray, ...]:
         bias, shift = biases[0].copy(), biases[1][2 * size :]
         bias[: 2 * size] += biases[1][: 2 * size]
     given = projected(x, w_ih, bias, size)
-    weights, one = by_gate(w_hh, size).T, np.ones((), x.dtype)
+    weights, one = by_gate(w_hh, size).T, ONES[x.dtype]
     tape, y = np.empty((4, len(x), size), x.dtype), np.empty((len(x), size), x.dtype)
     gates = np.empty((batch, 3 * size), x.dtype)
     *_, last_gate = blocks = in_blocks(gates, size)
@@ -62,7 +63,7 @@ def _forward(arrays: tuple[ndarray, ...], walk: Walk) -> tuple[ndarray, ...]:
         dot(h, weights, gates)
         first = gates[:, : 2 * size]
         add(inputs, first, first)
-        sigmoid_of_negated(blocks[:2], one, switches)
+        sigmoid_of_negated(blocks[:2], switches, one)
         add(last_gate, shift, m)
         add(last_input, multiply(r, m, n), n)
         np.tanh(n, n)
@@ -92,7 +93,7 @@ def _backward(
     # Side by side: r, z and m, which is the recurrent part; then n, in whose place the input part has m's.
     gates = np.empty((count, 4 * size), y.dtype)
     blocks = in_blocks(gates, size)
-    h = dh = gh.copy()
+    h = dh = gh.reshape(h0.shape).copy()
     views = (gy, gates[:, : 3 * size], blocks[1::2], blocks[3], blocks[:3:2], slopes[:2], slopes[2:], tape[1])
     for g, recurrent, to_zn, n, to_rm, of_zn, of_rm, z in zip(*(cut(view, walk)[::-1] for view in views)):
         if len(z) != len(h):

@@ -20,6 +20,7 @@ from pellucid.ops.affine import linear
 from pellucid.ops.elementwise import sigmoid, tanh
 from pellucid.ops.matmul import mm_row, swap
 from pellucid.ops.nn.recurrence import (
+    ONES,
     Walk,
     all_plain,
     befores,
@@ -56,7 +57,7 @@ def _forward(arrays: tuple[ndarray, ...], walk: Walk) -> tuple[ndarray, ...]:
     biases, w_hr = biases_of(arrays[3:]), projection_of(arrays[3:])
     batch, size = c0.shape
     given = projected(x, w_ih, biases[0] + biases[1] if biases else None, size)
-    weights, one = by_gate(w_hh, size).T, np.ones((), x.dtype)
+    weights, one = by_gate(w_hh, size).T, ONES[x.dtype]
     tape, y = np.empty((6, len(x), size), x.dtype), np.empty((len(x), h0.shape[1]), x.dtype)
     gates, product = np.empty((batch, 4 * size), x.dtype), np.empty((batch, size), x.dtype)
     blocks = in_blocks(gates, size)
@@ -69,7 +70,7 @@ def _forward(arrays: tuple[ndarray, ...], walk: Walk) -> tuple[ndarray, ...]:
             blocks = in_blocks(gates, size)
             first_gates, last_gate = blocks[:3], blocks[3]
         add(inputs, dot(h, weights, gates), gates)
-        sigmoid_of_negated(first_gates, one, switches)
+        sigmoid_of_negated(first_gates, switches, one)
         np.tanh(last_gate, g)
         multiply(f, before, c)
         add(c, multiply(i, g, product), c)
@@ -104,7 +105,7 @@ def _backward(
     _, count, size = slopes.shape
     gates = np.empty((count, 4 * size), y.dtype)
     blocks = in_blocks(gates, size)
-    totals, dh, dc = np.empty_like(y), gh.copy(), gc.copy()
+    totals, dh, dc = np.empty_like(y), gh.reshape(h0.shape).copy(), gc.reshape(c0.shape).copy()
     product = np.empty_like(dc)
     h, c, spare = dh, dc, product
     views = (gy, totals, gates, blocks[:3], blocks[3], slopes[:3], slopes[3], slopes[4], tape[1])

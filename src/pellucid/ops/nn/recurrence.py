@@ -10,6 +10,7 @@ kinds of array (vmap, forward mode), and backward runs it again where the gradie
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
@@ -25,7 +26,10 @@ from pellucid.core.views import current_node
 from pellucid.ops.join import cat_row
 from pellucid.ops.matmul import mm_row, swap
 from pellucid.ops.reduce import sum_row
+from pellucid.ops.shape import reshape_row
 from pellucid.ops.slicing import alias_row, slice_row
+
+ONES = {np.dtype(kind): np.ones((), kind) for kind in (np.float32, np.float64)}
 
 
 class Step(NamedTuple):
@@ -37,7 +41,8 @@ class Step(NamedTuple):
     running: int  # how many sequences the step before had
 
 
-class Walk(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Walk:
     """The way through time, forwards or backwards."""
 
     steps: tuple[Step, ...]  # in the order in which they are worked on
@@ -132,8 +137,8 @@ def times_states_before(out: ndarray, start: ndarray, run: ndarray, walk: Walk) 
 
 
 def last_states(run: ndarray, walk: Walk) -> ndarray:
-    """The state that each sequence ends with."""
-    return np.concatenate([run[begin:end] for begin, end in walk.ends])
+    """The state that each sequence ends with, of shape (1, sequences, size): of one layer in one direction."""
+    return np.concatenate([run[begin:end] for begin, end in walk.ends])[None]
 
 
 def by_gate(weight: ndarray, size: int) -> ndarray:
@@ -167,7 +172,7 @@ def in_blocks(rows: ndarray, size: int) -> ndarray:
     return rows.reshape(len(rows), rows.shape[1] // size, size).transpose(1, 0, 2)
 
 
-def sigmoid_of_negated(a: ndarray, one: ndarray, out: ndarray) -> None:
+def sigmoid_of_negated(a: ndarray, out: ndarray, one: ndarray) -> None:
     """1 / (1 + exp(a)): the sigmoid of -a."""
     np.exp(a, out)
     np.add(out, one, out)
@@ -226,7 +231,7 @@ def _entered(value: Any) -> Tensor:
 
 
 def composed_steps(step: Callable[..., Any], gates: Any, states: Sequence[Any], walk: Walk) -> tuple[Any, ...]:
-    """Run a cell along the walk: all outputs (the first state of every step), then the last states.
+    """Run a cell along the walk: all outputs (the first state of every step), then the last states as `last_states`.
 
     `step(gates, *states)` returns the new states of the sequences that are running.
     """
@@ -240,4 +245,5 @@ def composed_steps(step: Callable[..., Any], gates: Any, states: Sequence[Any], 
         ended = [slice_row(state, (slice(size, None),)) for state in states]
         states = new if whole else [cat_row(pair, 0) for pair in zip(new, ended, strict=True)]
     in_time = outputs[::-1] if walk.reverse else outputs
-    return in_time[0] if len(in_time) == 1 else cat_row(tuple(in_time), 0), *states
+    joined = in_time[0] if len(in_time) == 1 else cat_row(tuple(in_time), 0)
+    return joined, *(reshape_row(state, (1, *state.shape)) for state in states)

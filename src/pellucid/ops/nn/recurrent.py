@@ -42,7 +42,7 @@ FULL = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
 
 def run_layer(kind: Recurrence, inputs: Sequence[Any], sizes: tuple[int, ...], reverse: bool = False) -> list[Any]:
-    """One layer in one direction: all outputs, then the last states."""
+    """One layer in one direction: all outputs, then the last states, (1, batch, size) each."""
     dtype = plain(inputs[0].array.dtype)
     if dtype not in FULL:
         return _in_float32(kind, inputs, sizes, reverse)
@@ -90,7 +90,7 @@ def through_layers(
         data = cat_row(tuple(outputs), 1) if bidirectional else outputs[0]
         if dropout and train and layer < num_layers - 1:
             data = drop(data, dropout)
-    return data, *(reshape_row(cat_row(found, 0), (count, sizes[0], found[0].shape[1])) for found in zip(*ends))
+    return data, *(ends[0] if count == 1 else [cat_row(found, 0) for found in zip(*ends)])
 
 
 def padded(
@@ -209,7 +209,8 @@ def run_cell(kind: Recurrence, input: Any, states: Sequence[Any], weights: Seque
     """The states after one step, from (batch, features) and states of (batch, hidden)."""
     given = tuple(weight for weight in weights if weight is not None)
     _check_cell(tuple(input.shape), [tuple(state.shape) for state in states], tuple(given[1].shape), given[0].shape[1])
-    return tuple(run_layer(kind, (input, *states, *given), (input.shape[0],))[1:])
+    _, *last = run_layer(kind, (input, *states, *given), (input.shape[0],))
+    return tuple(select_row(state, (0,)) for state in last)
 
 
 def _check_cell(given: Shape, states: list[Shape], weight: Shape, features: int) -> None:
