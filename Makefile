@@ -18,12 +18,12 @@ help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name what; \
 	  do printf '  make %-10s %s\n' "$$name" "$$what"; done
 
-# One thread: its matrices are small, and threads that wait for each other on a busy machine are 15 times slower.
+# One thread: its matrices are small, and on a busy machine threads that wait for each other slow it down many times.
 demo: $(VENV)/runtime.stamp ## train a small GPT (about a minute), print what it writes, save demo-report.html
 	@OPENBLAS_NUM_THREADS=1 $(RUN) examples/char_gpt.py
 
 test: $(VENV)/dev.stamp $(VENV)/torch.stamp ## run all tests (ORACLE=no: without installing torch)
-	$(RUN) -m pytest -n 2
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n 2
 
 lint: $(VENV)/dev.stamp ## check style and formatting with ruff
 	$(RUN) -m ruff check .

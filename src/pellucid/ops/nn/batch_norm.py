@@ -4,8 +4,12 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from pellucid import dtypes
-from pellucid.core.modes import no_grad
+from pellucid.core.primitive import constant
+from pellucid.core.record import bind
+from pellucid.ops.along import bare
 from pellucid.ops.arguments import Shape, expect, refusal
 from pellucid.ops.convert import as_type
 from pellucid.ops.create import empty
@@ -36,18 +40,28 @@ def _check_channels(input: Any, **given: Any) -> None:
         expect(count == channels, f"{name} should contain {channels} elements not {count}")
 
 
+def _moved(running: np.ndarray, moments: np.ndarray, which: int, momentum: float, factor: float) -> np.ndarray:
+    """A running statistic, moved towards the mean over the batch of the moments of each channel."""
+    value = moments[which]
+    value = value.reshape(value.shape[0], -1)
+    new = value[0] if len(value) == 1 else np.add.reduce(value, 0) / len(value)
+    return np.asarray(running * (1 - momentum) + new * (momentum * factor), running.dtype)
+
+
+_moved_row = bind(constant("running_statistic", _moved, 2))
+
+
 def _update(running_mean: Any, running_var: Any, moments: Any, layout: Layout, momentum: float) -> None:
     """Move the running statistics towards the batch's; the variance is that of a sample (divided by n - 1)."""
     if type(momentum) not in (float, int):
         what = f"batch_norm(): argument 'momentum' (position 7) must be float, not {type(momentum).__name__}"
         raise refusal(TypeError, what)
-    count = prod([layout.view[i] for i in layout.axes])
-    averaged = (layout.view[0], layout.view[1]) if 0 not in layout.axes else (1, layout.view[1])
-    with no_grad():
-        for running, k, factor in ((running_mean, 0, 1.0), (running_var, 2, count / max(count - 1, 1))):
-            if running is not None:
-                new = mean(reshape(moments[k], averaged), 0) * (momentum * factor)
-                running.copy_(running * (1 - momentum) + as_type(new, running.dtype))
+    moved = []
+    for running, which, factor in ((running_mean, 0, 1.0), (running_var, 2, layout.size / max(layout.size - 1, 1))):
+        if running is not None:
+            moved.append((running, _moved_row(bare(running), moments, which, momentum, factor)))
+    for running, new in moved:  # both are known to be computable before either is written
+        running.copy_(new)
 
 
 def _standing(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, eps: float) -> Any:
@@ -92,6 +106,8 @@ def _batch_samples(draw: Draw) -> list[Sample]:
         call(draw(2, 3, 4), *statistics, draw(3), draw(3)), call(draw(4, 3), *statistics),
         call(draw(2, 3, 2, low=50.0, high=51.0), None, None, draw(3), draw(3), True),
         call(draw(2, 3, 1), *statistics, draw(3), None, False, 0.1, 0.2),
+        call(draw(60, 3, 10, 10), None, None, draw(3), draw(3), True), call(draw(7000, 3), None, None, training=True),
+        call(draw(7, 3, 30, 30, low=30.0, high=31.0), None, None, draw(3), draw(3), True),
     ]  # fmt: skip
 
 
@@ -260,7 +276,7 @@ def _group_samples(draw: Draw) -> list[Sample]:
     return [
         call(draw(2, 4, 3), 2, draw(4), draw(4)), call(draw(2, 6), 3, draw(6), draw(6)), call(draw(2, 4, 2, 2), 1),
         call(draw(2, 4, 3), 4, draw(4), None, 0.1), call(draw(0, 4), 2),
-        call(draw(1, 4, 3, low=40.0, high=42.0), 2, draw(4), draw(4)),
+        call(draw(1, 4, 3, low=40.0, high=42.0), 2, draw(4), draw(4)), call(draw(50, 4, 10, 10), 2, draw(4), draw(4)),
     ]  # fmt: skip
 
 

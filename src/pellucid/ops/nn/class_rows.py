@@ -18,7 +18,7 @@ from pellucid.ops.expand import expand_row
 from pellucid.ops.nn.workers import in_parts
 from pellucid.ops.reduce import behind_batch, sum_all_row, sum_row
 from pellucid.ops.shape import reshape_row
-from pellucid.ops.softmax import BLOCK, CALM, FAINT, MICROSECONDS, exponentials
+from pellucid.ops.softmax import BLOCK, CALM, FAINT, MICROSECONDS, by_column, exponentials
 
 add_reduce, maximum_reduce, minimum_reduce = np.add.reduce, np.maximum.reduce, np.minimum.reduce
 
@@ -197,7 +197,12 @@ def _cross_entropy(
 
 def _back(g: np.ndarray, powers: np.ndarray, inverse: np.ndarray, index: np.ndarray) -> np.ndarray:
     """g (E R - 1 at the target's class): the gradient of the logits."""
-    out = np.multiply(powers, g * inverse)
+    factor = g * inverse
+    out = np.empty(powers.shape, powers.dtype)
+    if out.ndim == 2:
+        by_column(np.multiply, powers, factor, out)
+    else:
+        np.multiply(powers, factor, out)
     places = places_of(index[:, 0], out.shape)
     out.reshape(-1)[places] -= g.reshape(places.shape)
     return out

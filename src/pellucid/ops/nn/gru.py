@@ -86,11 +86,11 @@ def _slopes(tape: ndarray, before: ndarray) -> ndarray:
 def _backward(
     gy: ndarray, gh: ndarray, y: ndarray, tape: ndarray, h0: ndarray, w_hh: ndarray, walk: Walk
 ) -> tuple[ndarray, ...]:
-    """The gradients of the gates' recurrent and input parts and of h0; and the h that every step began with."""
+    """The gradients of the gates' input and recurrent parts and of h0; and the h that every step began with."""
     before = states_before(h0, y, walk)
     slopes = _slopes(tape, before)
     _, count, size = slopes.shape
-    # Side by side: r, z and m, which is the recurrent part; then n, in whose place the input part has m's.
+    # Side by side the gradients of r, z, m and n: the first three are the recurrent part, r, z and n the input part.
     gates = np.empty((count, 4 * size), y.dtype)
     blocks = in_blocks(gates, size)
     h = dh = gh.reshape(h0.shape).copy()

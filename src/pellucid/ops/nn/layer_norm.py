@@ -55,6 +55,8 @@ def _layer_samples(draw: Draw) -> list[Sample]:
         call(draw(2, 3), (3,), draw(3), draw(3)), call(draw(2, 3, 4), (3, 4), draw(3, 4), draw(3, 4), 1e-3),
         call(draw(4), (4,)), call(draw(2, 3), [3], draw(3)), call(draw(0, 3), (3,), draw(3), draw(3)),
         call(draw(2, 3, low=90.0, high=93.0), (3,), draw(3), draw(3)), call(draw(2, 5, 3), (3,), eps=0.1),
+        *(call(draw(17000 // n, n), (n,), draw(n), draw(n)) for n in (128, 900)), call(draw(140, 128), (128,)),
+        call(draw(140, 128, low=20.0, high=22.0), (128,), draw(128)),  # enough for the kernels of large arrays
     ]  # fmt: skip
 
 
@@ -109,6 +111,7 @@ def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any,
     samples=lambda draw: [
         call(draw(2, 3), (3,), draw(3)), call(draw(2, 3, 4), (3, 4), draw(3, 4), 1e-3), call(draw(4), (4,)),
         call(draw(2, 3), [3], None, 0.5), call(draw(0, 3), (3,), draw(3)), call(draw.complex(2, 3), (3,), eps=0.5),
+        call(draw(140, 128), (128,), draw(128)),
     ],
     module="torch.nn.functional", aliases=("torch.rms_norm",),
 )  # fmt: skip
