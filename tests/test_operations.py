@@ -21,6 +21,8 @@ DISTINCT = claims.distinct_operations()
 
 # Primitives that no operation's samples reach, and which test reaches them instead.
 REACHED_ELSEWHERE: dict[str, str] = {
+    "embedding_weighed": "the second derivative of embedding: the claims of second order",
+    "moved_cofactors": "the second derivative of det: the claims of second order",
     "as_dual": "forward mode over a gradient with respect to a dual: the tests of the transforms",
     "elman_back": "the backward kernel of a layer, on arrays only: the claims about plain gradients run it",
     "gru_back": "as elman_back",
@@ -105,9 +107,24 @@ def call_what_is_not_an_operation() -> None:
     y.copy_(x * 2.0)
     y.detach(), pellucid.tensor([1, 2]).random_(5), x.detach().view(pellucid.int64)
     recorded_gradient(y, leaf)
+    recorded_gradient(pellucid.normal(x, 1.0) + pellucid.bernoulli(x.sigmoid()), leaf)
+    call_other_dimensions(leaf)
     pellucid.func.jacfwd(pellucid.func.jacrev(lambda v: (v * v).sum()))(x.detach())
     pellucid.func.vmap(lambda v: v * v.sum() + x)(x.detach())
     recorded_gradient(pellucid.func.vmap(lambda v: v * 2.0)(x), leaf)
+
+
+def call_other_dimensions(leaf) -> None:
+    """Rows of one family for 1, 2 and 3 dimensions: the samples of an operation need not draw all of them."""
+    functional = pellucid.nn.functional
+    line, plane, volume = (leaf.sum() * pellucid.ones(1, 1, *(3,) * n, dtype=pellucid.float64) for n in (1, 2, 3))
+    recorded_gradient(functional.pad(volume, (1,) * 6, "circular"), leaf)
+    recorded_gradient(functional.pad(volume, (1,) * 6, "reflect"), leaf)
+    recorded_gradient(functional.pad(plane, (1,) * 4, "replicate"), leaf)
+    recorded_gradient(functional.interpolate(line, 5, mode="nearest-exact"), leaf)
+    recorded_gradient(functional.interpolate(volume, 5, mode="nearest-exact"), leaf)
+    recorded_gradient(functional.interpolate(plane, 5, mode="lanczos", antialias=True), leaf)
+    functional.interpolate(plane.detach().to(pellucid.uint8), 2, mode="bilinear", antialias=True)
 
 
 def recorded_gradient(y, leaf) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pellucid import dtypes
 from pellucid.core.kinds import plain
+from pellucid.core.tensor import wrap
 from pellucid.core.views import current_node
 from pellucid.ops.affine import linear
 from pellucid.ops.arguments import Shape, expect, is_floating, name_of, refusal
@@ -87,7 +88,7 @@ def _one_sample(input: Any, target: Any) -> tuple[Any, Any]:
 def counts_of(input: Any, target: Any, weight: Any, ignore: int, reduction: str) -> Any:
     """What each sample counts: its class's weight, nothing if it is ignored; for a mean they add up to 1."""
     if weight is None:
-        weight = ONE[plain(input.array.dtype)]
+        weight = wrap(ONE[plain(input.array.dtype)])
     return counts_row(target, weight, input.array.shape[1], ignore, reduction == "mean")
 
 

@@ -193,8 +193,8 @@ batch_norm_row = normalising("batch_norm", "NativeBatchNormBackward0")
 group_norm_row = normalising("group_norm", "NativeGroupNormBackward0")
 rms_norm_row = normalising("rms_norm", "MulBackward0")
 
-# The weight and the bias that are not there.
-ONE, ZERO = ({np.dtype(t): wrap(make((), t)) for t in (np.float32, np.float64)} for make in (np.ones, np.zeros))
+# The weight and the bias that are not there; each call wraps them anew, so that a capture sees a constant.
+ONE, ZERO = ({np.dtype(t): make((), t) for t in (np.float32, np.float64)} for make in (np.ones, np.zeros))
 
 
 def normal(row: Any, kernel: str, input: Any, weight: Any, bias: Any, layout: Layout, eps: float) -> tuple[Any, Any]:
@@ -202,7 +202,8 @@ def normal(row: Any, kernel: str, input: Any, weight: Any, bias: Any, layout: La
     dtype = plain(input.array.dtype)
     if dtype not in ONE:
         return _in_float32(row, kernel, input, weight, bias, layout, eps)
-    weight, bias = ONE[dtype] if weight is None else weight, ZERO[dtype] if bias is None else bias
+    weight = wrap(ONE[dtype]) if weight is None else weight
+    bias = wrap(ZERO[dtype]) if bias is None else bias
     centred = row is not rms_norm_row
     moments = moments_row(bare(input), layout, eps, centred)
     return row(input, weight, bias, moments, layout, eps, centred), moments

@@ -25,7 +25,7 @@ from pellucid.ops.nn.losses import (
     weighted,
 )
 from pellucid.ops.operation import Draw, Sample, call, operation
-from pellucid.ops.select import clamp
+from pellucid.ops.select import clamp, clip, keep
 from pellucid.ops.shape import unsqueeze
 
 # --- squared error
@@ -103,24 +103,58 @@ def l1_loss(
     return reduced(abs(a - b), reduction_of(reduction, size_average, reduce))
 
 
-def _bent(a: np.ndarray, b: np.ndarray, bound: float) -> np.ndarray:
-    """z² / 2 up to the bound and bound * (z - bound / 2) beyond, for z = |a - b|, without a branch."""
-    z = np.abs(a - b)
-    c = np.minimum(z, bound)
-    return c * (z - 0.5 * c)
+def _bent(a: np.ndarray, b: np.ndarray, bound: float, factor: float) -> np.ndarray:
+    """z² / 2 up to the bound and bound * (z - bound / 2) beyond, for z = |a - b|, without a branch; times a factor."""
+    z = np.asarray(a - b)
+    np.abs(z, z)
+    number = z.dtype.type
+    c = clip(z, number(0), number(bound))  # three times as fast as np.minimum
+    z -= c * number(0.5)
+    z *= c
+    return z if factor == 1 else np.multiply(z, factor, z)
 
 
-def _smooth_l1(a: np.ndarray, b: np.ndarray, beta: float) -> np.ndarray:
-    return _bent(a, b, beta) * (1 / beta)
+def _bent_back(g: np.ndarray, a: np.ndarray, b: np.ndarray, bound: float, factor: float) -> np.ndarray:
+    apart = np.asarray(a - b)
+    clip(apart, apart.dtype.type(-bound), apart.dtype.type(bound), apart)
+    return np.multiply(apart, g * factor, apart)
 
 
-def _smooth_l1_slope(a: Any, b: Any, beta: float) -> Any:
-    return clamp((a - b) * (1 / beta), -1.0, 1.0)
+def _curve(g: Any, a: Any, b: Any, bound: float, factor: float) -> Any:
+    """The second derivative, applied to g: that of the square within the bound, 0 beyond."""
+    return keep(g * factor, abs(a - b) <= bound)
 
 
-_smooth_l1_row = loss_row(
-    "smooth_l1_loss", only("f", _smooth_l1), _smooth_l1_slope, lambda a, b, beta: _smooth_l1_slope(b, a, beta)
-)
+# bent_back_row(g, input, target, bound, factor) = clamp(input - target, -bound, bound) * factor * g
+_bent_back_row = bind(
+    elementwise(
+        "bent_loss_back", _bent_back,
+        lambda g, b, c, bound, factor: clamp(b - c, -bound, bound) * (g * factor),
+        lambda g, a, b, c, bound, factor: _curve(g * a, b, c, bound, factor),
+        lambda g, a, b, c, bound, factor: -_curve(g * a, b, c, bound, factor),
+        grad_name="SmoothL1LossBackwardBackward0",
+    )
+)  # fmt: skip
+
+
+def _bent_row(name: str, factor: Any) -> Any:
+    """The row of a loss that is a square within a bound and a line beyond; `factor(bound)` scales it."""
+
+    def value(a: np.ndarray, b: np.ndarray, bound: float) -> np.ndarray:
+        return _bent(a, b, bound, factor(bound))
+
+    def slope(a: Any, b: Any, bound: float) -> Any:
+        return clamp(a - b, -bound, bound) * factor(bound)
+
+    value.__name__ = name
+    return loss_row(
+        name, only("f", value), slope, lambda a, b, bound: slope(b, a, bound),
+        lambda g, a, b, bound: _bent_back_row(g, a, b, bound, factor(bound)),
+    )  # fmt: skip
+
+
+_smooth_l1_row = _bent_row("smooth_l1_loss", lambda beta: 1 / beta)
+_huber_row = _bent_row("huber_loss", lambda delta: 1)
 
 
 @operation(
@@ -144,15 +178,6 @@ def smooth_l1_loss(
     reduction = reduction_of(reduction, size_average, reduce)
     expect(beta >= 0, "smooth_l1_loss does not support negative values for beta.")
     return reduced(abs(a - b), reduction) if beta == 0 else _smooth_l1_row(a, b, reduction, beta)
-
-
-def _huber_slope(a: Any, b: Any, delta: float) -> Any:
-    return clamp(a - b, -delta, delta)
-
-
-_huber_row = loss_row(
-    "huber_loss", only("f", _bent), _huber_slope, lambda a, b, delta: _huber_slope(b, a, delta)
-)
 
 
 @operation(
