@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import daxpy, dscal, saxpy, sscal
 
 from pellucid.core.aliasing import record_of
+from pellucid.core.blas import daxpy, dscal, saxpy, sscal
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.core.views import current_array
 

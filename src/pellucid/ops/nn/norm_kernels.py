@@ -13,8 +13,8 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dgemm, sgemm
 
+from pellucid.core.blas import dgemm, sgemm
 from pellucid.ops.softmax import LONG, by_column, ones
 
 Shape = tuple[int, ...]
