@@ -108,6 +108,7 @@ def call_what_is_not_an_operation() -> None:
     y.detach(), pellucid.tensor([1, 2]).random_(5), x.detach().view(pellucid.int64)
     recorded_gradient(y, leaf)
     recorded_gradient(pellucid.normal(x, 1.0) + pellucid.bernoulli(x.sigmoid()), leaf)
+    recorded_gradient(np.cbrt(x), leaf)
     call_other_dimensions(leaf)
     pellucid.func.jacfwd(pellucid.func.jacrev(lambda v: (v * v).sum()))(x.detach())
     pellucid.func.vmap(lambda v: v * v.sum() + x)(x.detach())
