@@ -82,7 +82,7 @@ def test_whole_models_go_both_ways(torch):
         assert repr(other) == repr(model)
         x = np.ones((2, 3), np.float32)
         results = [m(lib.from_numpy(x)).detach().numpy() for m, lib in ((model, here), (other, there))]
-        np.testing.assert_allclose(*results, rtol=1e-6)
+        np.testing.assert_allclose(*results, rtol=1e-6, atol=1e-6)
 
 
 def test_whole_models_are_not_weights():
@@ -107,6 +107,31 @@ def test_safe_globals():
     with safe_globals([Known]):
         assert loaded(data)["a"].args == (1,)
     with pytest.raises(UnpicklingError, match="Known"):
+        loaded(data)
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_safe_classes_get_their_state(protocol):
+    data = saved(pellucid.nn.Linear(2, 3), pickle_protocol=protocol)
+    with safe_globals([pellucid.nn.Linear]):
+        assert repr(loaded(data)) == "Linear(in_features=2, out_features=3, bias=True)"
+    with safe_globals([Slotted]):
+        assert loaded(saved(Slotted(), pickle_protocol=protocol)).a == 5
+
+
+class Slotted:
+    __slots__ = ("a",)
+
+    def __init__(self):
+        self.a = 5
+
+
+def test_safe_classes_of_pytorch(torch):
+    data = saved(torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU()), torch)
+    nn = pellucid.nn
+    with safe_globals([nn.Sequential, nn.Linear, nn.ReLU]):
+        assert repr(loaded(data)) == repr(nn.Sequential(nn.Linear(2, 3), nn.ReLU()))
+    with safe_globals([nn.Sequential, nn.ReLU]), pytest.raises(UnpicklingError, match=r"linear.Linear is not allowed"):
         loaded(data)
 
 

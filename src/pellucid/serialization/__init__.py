@@ -6,7 +6,7 @@ all, and damage to one is noticed when it is read.
 
 import io
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
@@ -19,8 +19,8 @@ from pellucid.core.tensor import Tensor
 from pellucid.errors import explain
 from pellucid.serialization.archive import DamagedFileError, Reader, Writer, damaged, read_file
 from pellucid.serialization.atomic import write_whole
-from pellucid.serialization.tensors import SAFE, Blocks, Pickler
-from pellucid.serialization.unpickling import Unpickler, UnpicklingError
+from pellucid.serialization.tensors import SAFE, Blocks, Pickler, truthful
+from pellucid.serialization.unpickling import Unpickler, UnpicklingError, shown
 
 __all__ = [
     "DamagedFileError", "UnpicklingError", "add_safe_globals", "clear_safe_globals", "get_safe_globals", "load",
@@ -56,15 +56,14 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2, 
 
 
 def _write(out: BinaryIO, text: bytes, blocks: list[tuple[str, Any]]) -> None:
-    writer = Writer(out)
-    writer.write("data.pkl", text)
-    writer.write(".format_version", b"1")
-    writer.write(".storage_alignment", b"64")
-    writer.write("byteorder", b"little")
-    for key, memory in blocks:
-        writer.write(f"data/{key}", memory.tobytes())
-    writer.write("version", b"3\n")
-    writer.close()
+    with Writer(out) as writer:
+        writer.write("data.pkl", text)
+        writer.write(".format_version", b"1")
+        writer.write(".storage_alignment", b"64")
+        writer.write("byteorder", b"little")
+        for key, memory in blocks:
+            writer.write(f"data/{key}", memory.tobytes())
+        writer.write("version", b"3\n")
 
 
 # --- loading
@@ -102,21 +101,27 @@ def _named(reader: Reader, loaded: Any, blocks: Blocks) -> DamagedFileError:
     why = f"SHA-256 of record {record!r} is {actual}, {expected} was written"
     block = blocks.seen.get(record.removeprefix("data/"))
     names = [
-        name for name, tensor in _tensors_of(loaded, "")
+        name for name, tensor in _tensors_of(loaded)
         if block is not None and np.may_share_memory(tensor.array, block.array)
     ]  # fmt: skip
     return damaged(reader.path, why, names[0] if names else record)
 
 
-def _tensors_of(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
-        for key, part in value.items():
-            yield from _tensors_of(part, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, (list, tuple)):
-        for i, part in enumerate(value):
-            yield from _tensors_of(part, f"{path}[{i}]")
-    elif isinstance(value, Tensor):
-        yield path, value
+def _tensors_of(loaded: Any) -> Iterator[tuple[str, Any]]:
+    """The tensors in a value with their paths; the file is not to be trusted, so each thing is looked at once."""
+    waiting: list[tuple[str, Any]] = [("", loaded)]
+    seen: set[int] = set()
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, Tensor):
+            yield path, value
+        elif isinstance(value, (dict, list, tuple)) and id(value) not in seen and len(path) < 1_000:
+            seen.add(id(value))
+            if isinstance(value, dict):
+                parts = [(f"{path}.{key}" if path else str(key), part) for key, part in value.items()]
+            else:
+                parts = [(f"{path}[{i}]", part) for i, part in enumerate(value)]
+            waiting.extend(reversed(parts))
 
 
 def _refused(error: UnpicklingError, path: str) -> UnpicklingError:
@@ -149,11 +154,11 @@ class Trusting(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """A class or function by its name."""
+        if module != "torch" and not module.startswith("torch."):
+            return super().find_class(module, name)
         if f"{module}.{name}" in SAFE:
             return SAFE[f"{module}.{name}"]
-        if module == "torch" or module.startswith("torch."):
-            module = module.replace("torch", "pellucid", 1)
-        found: Any = import_module(module)
+        found: Any = import_module(module.replace("torch", "pellucid", 1))
         for part in name.split("."):
             found = getattr(found, part)
         return found
@@ -164,14 +169,14 @@ MAGIC = 0x1950A86A20F9469CFC6C
 
 def _load_legacy(data: bytes, path: str, weights_only: bool) -> Any:
     """The format before zip: five pickles one after the other, then the memory that they refer to."""
-    blocks = Blocks(lambda key, size: _room(size, len(data)))
+    blocks = Blocks(_room(len(data)))
     place, parts = 0, []
     try:
         for number in range(5):
             reader = Unpickler(data, SAFE | EXTRA.get(), blocks, place)
             parts.append(reader.load())
             place = reader.place
-            if number == 0 and parts[0] != MAGIC:
+            if number == 0 and (type(parts[0]) is not int or parts[0] != MAGIC):
                 raise UnpicklingError("it is neither a zip archive nor PyTorch's older format")
         _fill(blocks, parts[4], data, place)
     except UnpicklingError as error:
@@ -179,23 +184,32 @@ def _load_legacy(data: bytes, path: str, weights_only: bool) -> Any:
     return parts[3]
 
 
-def _room(size: int, most: int) -> bytes:
-    if size > most:
-        raise UnpicklingError(f"{size:,} bytes of memory are announced in a file of {most:,}")
-    return bytes(size)
+def _room(most: int) -> Callable[[str, int], bytes]:
+    """What gives memory to fill later: all together no more than the file has bytes."""
+    left = most
+
+    def room(key: str, size: int) -> bytes:
+        nonlocal left
+        left -= size
+        if left < 0:
+            raise UnpicklingError(f"more memory is announced than the file has bytes, {most:,}")
+        return bytes(size)
+
+    return room
 
 
 def _fill(blocks: Blocks, keys: Any, data: bytes, place: int) -> None:
     """Read the memory behind the pickles: for every block its number of elements, then its bytes."""
-    for key in keys:
-        if key not in blocks.seen:
-            raise UnpicklingError(f"memory {key!r} belongs to no tensor")
+    for key in keys if type(keys) is list else [keys]:
+        if type(key) is not str or key not in blocks.seen:
+            raise UnpicklingError(f"memory {shown(key)} belongs to no tensor")
         array = blocks.seen[key].array
         count, start = int.from_bytes(data[place : place + 8], "little"), place + 8
         place = start + array.nbytes
         if count != array.size or place > len(data):
-            raise UnpicklingError(f"memory {key!r} is cut off")
+            raise UnpicklingError(f"memory {shown(key)} is cut off")
         array.view(np.uint8)[:] = np.frombuffer(data, np.uint8, array.nbytes, start)
+        truthful(array)
 
 
 # --- names that weights may use

@@ -46,6 +46,16 @@ class Writer:
         if record != DIGESTS:
             self.digests[record] = hashlib.sha256(data).hexdigest()
 
+    def __enter__(self) -> "Writer":
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        try:
+            if kind is None:
+                self.close()
+        finally:
+            self.zip.fp = None  # after an error it would else try to end the archive later, in a file that is closed
+
     def close(self) -> None:
         """End the archive with the digests."""
         lines = "".join(f"{digest} {record}\n" for record, digest in self.digests.items())

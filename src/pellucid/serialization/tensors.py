@@ -13,7 +13,7 @@ from pellucid.core.aliasing import owner_of
 from pellucid.core.attributes import concrete
 from pellucid.core.tensor import Hooks, Tensor, wrap
 from pellucid.nn.parameter import Parameter
-from pellucid.serialization.unpickling import UnpicklingError
+from pellucid.serialization.unpickling import UnpicklingError, key, shown
 
 # PyTorch's classes of storage and the dtypes they hold.
 STORAGES = {
@@ -140,7 +140,7 @@ def rebuild_tensor(storage: Any, offset: Any, size: Any, stride: Any, requires_g
         raise UnpicklingError("a tensor is rebuilt over something that is not memory")
     shape, steps = _sizes(size), _sizes(stride)
     if len(shape) != len(steps) or len(shape) > 64 or not isinstance(offset, int) or offset < 0:
-        raise UnpicklingError(f"a tensor has size {shape}, stride {steps} and offset {offset!r}")
+        raise UnpicklingError(f"a tensor has size {shown(shape)}, stride {shown(steps)} and offset {shown(offset)}")
     elements = int(storage.array.size)
     if all(shape):
         last = offset + sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
@@ -157,12 +157,12 @@ def rebuild_tensor(storage: Any, offset: Any, size: Any, stride: Any, requires_g
 
 def _sizes(values: Any) -> tuple[int, ...]:
     if not isinstance(values, tuple) or not all(isinstance(n, int) and 0 <= n < 2**62 for n in values):
-        raise UnpicklingError(f"{values!r} are not sizes")
+        raise UnpicklingError(f"{shown(values)} are not sizes")
     return tuple(int(n) for n in values)
 
 
 def rebuild_parameter(data: Any, requires_grad: Any = True, hooks: Any = None) -> Parameter:
-    """A parameter over a tensor."""
+    """A parameter over a tensor. No class stands in the list below: the state of its objects would come from a file."""
     return Parameter(data, bool(requires_grad))
 
 
@@ -173,7 +173,7 @@ def rebuild_parameter_with_state(data: Any, requires_grad: Any, hooks: Any, stat
 
 def size_of(values: Any) -> Any:
     """torch.Size of a tuple."""
-    return dtypes.Size(values)
+    return dtypes.Size(_sizes(values))
 
 
 def device_of(*args: Any) -> Any:
@@ -188,22 +188,73 @@ def bytes_of(text: Any, encoding: Any) -> bytes:
     return text.encode("latin1")
 
 
-PLAIN = (set, frozenset, complex, bytearray)
+def set_of(values: Any = ()) -> set[Any]:
+    """A set: of a list, as pickles write it. A tensor would be walked through, and it may seem endless."""
+    return set(map(key, _listed(values)))
+
+
+def frozenset_of(values: Any = ()) -> frozenset[Any]:
+    """A frozenset of a list."""
+    return frozenset(map(key, _listed(values)))
+
+
+def counter_of(values: Any = None) -> Counter[Any]:
+    """A Counter of a dictionary."""
+    if values is not None and type(values) is not dict:
+        raise UnpicklingError(f"things are counted in {shown(values)}")
+    return Counter(values)
+
+
+def ordered_of(pairs: Any = ()) -> OrderedDict[Any, Any]:
+    """An OrderedDict of a list of pairs."""
+    return OrderedDict([(key(name), value) for name, value in _listed(pairs)])
+
+
+def complex_of(real: Any, imaginary: Any = 0.0) -> complex:
+    """A complex number of its two parts."""
+    if type(real) not in (int, float) or type(imaginary) not in (int, float):
+        raise UnpicklingError(f"a complex number has the parts {shown((real, imaginary))}")
+    return complex(real, imaginary)
+
+
+def bytearray_of(data: Any = b"", encoding: Any = "latin-1") -> bytearray:
+    """Bytes that can be changed; a number would ask for so many of them."""
+    if type(data) is str and encoding == "latin-1":
+        return bytearray(data, encoding)
+    if type(data) is not bytes:
+        raise UnpicklingError(f"bytes are made of {shown(data)}")
+    return bytearray(data)
+
+
+def _listed(values: Any) -> Any:
+    if type(values) not in (list, tuple, set, frozenset):
+        raise UnpicklingError(f"{shown(values)} stands where a list should")
+    return values
+
+
+PLAIN = {"set": set_of, "frozenset": frozenset_of, "complex": complex_of, "bytearray": bytearray_of}
 SAFE: dict[str, Any] = {
-    "collections.OrderedDict": OrderedDict,
-    "collections.Counter": Counter,
-    **{f"{home}.{kind.__name__}": kind for home in ("builtins", "__builtin__") for kind in PLAIN},
+    "collections.OrderedDict": ordered_of,
+    "collections.Counter": counter_of,
+    **{f"{home}.{name}": kind for home in ("builtins", "__builtin__") for name, kind in PLAIN.items()},
     "_codecs.encode": bytes_of,
     "torch._utils._rebuild_tensor_v2": rebuild_tensor,
     "torch._utils._rebuild_parameter": rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": rebuild_parameter_with_state,
     "torch.Size": size_of,
     "torch.device": device_of,
-    "torch.nn.parameter.Parameter": Parameter,
+    "torch.nn.parameter.Parameter": rebuild_parameter,
     **{f"torch.{name}": StorageKind(dtype) for name, dtype in STORAGES.items()},
     **{f"torch.storage.{name}": StorageKind(dtype) for name, dtype in STORAGES.items()},
     **DTYPES,
 }
+
+
+def truthful(array: np.ndarray) -> np.ndarray:
+    """The array, if its truth values are 0 and 1: NumPy counts on it, and would write beyond its memory otherwise."""
+    if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
+        raise UnpicklingError("there are truth values other than 0 and 1")
+    return array
 
 
 class Blocks:
@@ -220,7 +271,7 @@ class Blocks:
             data = self.read(key, count * dtype.itemsize)
             if len(data) != count * dtype.itemsize:
                 raise UnpicklingError(f"memory {key!r} has {len(data)} bytes, {count} x {dtype} were announced")
-            self.seen[key] = Storage(np.frombuffer(bytearray(data), dtype), key)
+            self.seen[key] = Storage(truthful(np.frombuffer(bytearray(data), dtype)), key)
         return self.seen[key]
 
     @staticmethod
@@ -229,4 +280,4 @@ class Blocks:
             kind, key, count = reference[1], reference[2], reference[4]
             if isinstance(kind, StorageKind) and isinstance(key, str) and isinstance(count, int) and count >= 0:
                 return kind, key, count
-        raise UnpicklingError(f"a reference to memory reads {reference!r}")
+        raise UnpicklingError(f"a reference to memory reads {shown(reference)}")

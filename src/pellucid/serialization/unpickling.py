@@ -1,7 +1,8 @@
 """Reading a pickle without executing it: a small machine that knows the instructions data are made of, and no others.
 
 A global is only ever looked up in a list of names that are known to be harmless; anything else is refused by its name.
-Every length is checked against what is there, every index against what was stored.
+Every length is checked against what is there, every index against what was stored. A few bytes can describe a value
+that is endless to look at (a tuple that holds the one before it twice, sixty times): it is neither hashed nor shown.
 """
 
 import pickle
@@ -10,12 +11,47 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from pellucid.serialization.archive import DamagedFileError
+
 MARK = object()
 LIMIT = 10_000_000  # instructions, and things on the stack
+MOST_IN_KEY = 1_000  # things inside of a tuple that is a key
 
 
 class UnpicklingError(pickle.UnpicklingError, RuntimeError):
     """A pickle that is damaged, or that asks for something it may not have."""
+
+
+def shown(value: Any) -> str:
+    """A value of a file as a message may show it: short, and without looking inside of what it holds.
+
+    >>> shown(("storage", [1, 2], "\\x1b[2J"))
+    "('storage', a list, '\\\\x1b[2J')"
+    """
+    if type(value) is tuple:
+        return f"({', '.join(map(_shown_part, value[:8]))})"
+    return _shown_part(value)
+
+
+def _shown_part(value: Any) -> str:
+    if type(value) in (bool, float, type(None)) or (type(value) is int and value.bit_length() <= 64):
+        return repr(value)
+    return repr(value[:80]) if type(value) is str else f"a {type(value).__name__}"
+
+
+def key(value: Any) -> Any:
+    """A key for a dictionary or a set; one whose hash takes long to compute, or is made to be like others, is none."""
+    if type(value) is str:
+        return value
+    waiting, size = [value], 0
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, tuple):
+            size += 1 + len(part)
+            waiting.extend(part[:MOST_IN_KEY])
+        if size > MOST_IN_KEY or (isinstance(part, int) and part.bit_length() > 64):
+            raise UnpicklingError("a key is too large")
+    return value
 
 
 class Unpickler:
@@ -47,10 +83,10 @@ class Unpickler:
                 if action is None:
                     raise UnpicklingError(f"instruction {bytes([code])!r} at byte {self.place - 1} is not allowed")
                 action(self)
-        except UnpicklingError:
+        except (UnpicklingError, DamagedFileError):
             raise
-        except (IndexError, KeyError, ValueError, TypeError, AttributeError, struct.error, OverflowError) as error:
-            raise UnpicklingError(f"the pickle is damaged at byte {self.place}: {error!r}") from None
+        except Exception as error:  # whatever nonsense leads to, it is the file's fault
+            raise UnpicklingError(f"the pickle is damaged at byte {self.place}: {repr(error)[:200]}") from None
         raise UnpicklingError(f"the pickle has more than {LIMIT:,} instructions")
 
     # --- reading
@@ -87,7 +123,7 @@ class Unpickler:
 
     def pop(self) -> Any:
         """Take a value off the stack."""
-        if not self.stack:
+        if not self.stack or self.stack[-1] is MARK:
             raise UnpicklingError(f"the pickle takes from an empty stack at byte {self.place}")
         return self.stack.pop()
 
@@ -118,32 +154,37 @@ class Unpickler:
         """A global, if it is on the list."""
         path = f"{module}.{name}"
         if path not in self.allowed:
-            raise UnpicklingError(f"{path} is not allowed in a file of weights")
+            named = path if path.isprintable() else repr(path)
+            raise UnpicklingError(f"{named[:200]} is not allowed in a file of weights")
         self.push(self.allowed[path])
 
     def call(self) -> None:
         """REDUCE: call a global of the list with arguments."""
         arguments, function = self.pop(), self.pop()
-        if not isinstance(arguments, tuple) or not any(function is each for each in self.allowed.values()):
-            raise UnpicklingError(f"the pickle calls {function!r}, which is not on the list")
+        if not isinstance(arguments, tuple) or not self.is_allowed(function):
+            raise UnpicklingError(f"the pickle calls {shown(function)}, which is not on the list")
         self.push(function(*arguments))
 
     def build(self) -> None:
-        """BUILD: give an object its state; only dictionaries and tensors may have one."""
+        """BUILD: give an object its state; only dictionaries may have one, and objects of classes of the list."""
         state, target = self.pop(), self.stack[-1]
         if isinstance(target, OrderedDict) and isinstance(state, dict):
             target.__dict__.update(state)
-        elif hasattr(type(target), "_set_state_from_file"):
-            target._set_state_from_file(state)
+        elif self.is_allowed(type(target)):
+            _set_state(target, state)
         else:
             raise UnpicklingError(f"the pickle sets the state of a {type(target).__name__}, which is not allowed")
 
     def make(self) -> None:
         """NEWOBJ: an instance of a class of the list."""
         arguments, kind = self.pop(), self.pop()
-        if kind is not OrderedDict and not (isinstance(kind, type) and any(kind is v for v in self.allowed.values())):
-            raise UnpicklingError(f"the pickle makes a {kind!r}, which is not on the list")
-        self.push(kind(*arguments))
+        if not isinstance(kind, type) or not self.is_allowed(kind):
+            raise UnpicklingError(f"the pickle makes {shown(kind)}, which is not on the list")
+        self.push(kind.__new__(kind, *arguments))
+
+    def is_allowed(self, value: Any) -> bool:
+        """Tell whether something is on the list."""
+        return any(value is each for each in self.allowed.values())
 
     def persistent_load(self) -> None:
         """BINPERSID: a tensor's memory, by its name in the archive."""
@@ -156,8 +197,8 @@ class Unpickler:
         target = self.stack[-1]
         if not isinstance(target, dict):
             raise UnpicklingError(f"the pickle sets items of a {type(target).__name__}")
-        for key, value in zip(pairs[::2], pairs[1::2], strict=True):
-            target[key] = value
+        for name, value in zip(pairs[::2], pairs[1::2], strict=True):
+            target[key(name)] = value
 
     def append(self, values: list[Any]) -> None:
         """APPENDS: to a list only."""
@@ -172,7 +213,19 @@ class Unpickler:
         target = self.stack[-1]
         if not isinstance(target, set):
             raise UnpicklingError(f"the pickle adds to a {type(target).__name__}")
-        target.update(values)
+        target.update(map(key, values))
+
+
+def _set_state(target: Any, state: Any) -> None:
+    """What Python's own unpickler does for an object whose class is trusted."""
+    if hasattr(target, "__setstate__"):
+        target.__setstate__(state)
+        return
+    attributes, slots = state if isinstance(state, tuple) else (state, None)
+    if attributes:
+        target.__dict__.update(attributes)
+    for name, value in (slots or {}).items():
+        setattr(target, name, value)
 
 
 def _skip_protocol(machine: Unpickler) -> None:
@@ -211,17 +264,17 @@ def _duplicate(machine: Unpickler) -> None:
 
 
 def _frozen(machine: Unpickler) -> None:
-    machine.push(frozenset(machine.pop_to_mark()))
+    machine.push(frozenset(map(key, machine.pop_to_mark())))
 
 
 def _dictionary(machine: Unpickler) -> None:
     values = machine.pop_to_mark()
-    machine.push(dict(zip(values[::2], values[1::2], strict=True)))
+    machine.push(dict(zip(map(key, values[::2]), values[1::2], strict=True)))
 
 
 def _pair(machine: Unpickler) -> None:
-    value, key = machine.pop(), machine.pop()
-    machine.set_items([key, value])
+    value, name = machine.pop(), machine.pop()
+    machine.set_items([name, value])
 
 
 ACTIONS: dict[int, Callable[[Unpickler], Any]] = {
