@@ -6,7 +6,7 @@
 
 From up to 64 characters, the model guesses the next one after each of them: every layer lets each position look back
 at the ones before it (attention), then thinks about each position on its own (a small network).
-Change the first import to `import torch` and the same file runs on PyTorch.
+Change `import pellucid as torch` to `import torch` and the same file runs on PyTorch.
 
 With `--steps 2000 --seconds 200`, on one core of a busy machine, it prints
 
@@ -37,16 +37,15 @@ With `--steps 2000 --seconds 200`, on one core of a busy machine, it prints
 
 import argparse
 import math
-import sys
 import textwrap
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from characters import TEXT, Alphabet, read_text
 from report import Chart, write_report
 
 import pellucid as torch
+from pellucid.utils.data.datasets import Text, text
+from pellucid.utils.progress import track
 
 nn, F = torch.nn, torch.nn.functional
 
@@ -157,54 +156,26 @@ def gradient_norms(model) -> dict:
     return {kind: square**0.5 for kind, square in squares.items()}
 
 
-class Progress:
-    """One living line on a terminal; elsewhere a plain line every few seconds."""
-
-    def __init__(self):
-        self.live = sys.stdout.isatty()
-        self.next_line = 0.0
-
-    def show(self, history: History, share: float) -> None:
-        elapsed = history.seconds
-        if not self.live and elapsed < self.next_line and share < 1:
-            return
-        self.next_line = elapsed + 5
-        loss = smooth(history.loss[-10:])[-1][1]
-        speed = history.steps * BATCH * CONTEXT / elapsed
-        minutes, seconds = divmod(round(max(0.0, elapsed / share - elapsed)), 60)
-        left = f"{minutes}:{seconds:02d}"
-        line = f"step {history.steps:>6,}   loss {loss:.3f}   {speed:>8,.0f} tokens/s   ETA {left}"
-        print(f"\r\033[K{line}" if self.live else line, end="" if self.live else "\n", flush=True)
-
-    def close(self) -> None:
-        if self.live:
-            print()
-
-
 def train(model, tokens, steps: int, seconds: float) -> History:
     """Until `steps` are done or `seconds` have passed."""
     cut = len(tokens) * 9 // 10
     held_out = windows(tokens, torch.randint(cut, len(tokens) - CONTEXT, (HELD_OUT_WINDOWS,)))
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.99), weight_decay=0.1)
-    history, progress = History(), Progress()
-    began = time.perf_counter()
-    share = 0.0
-    while share < 1:
+    history = History()
+    bar = track(range(steps), seconds=seconds, unit="tokens", per_step=BATCH * CONTEXT)
+    for _ in bar:
         inputs, targets = windows(tokens, torch.randint(0, cut - CONTEXT, (BATCH,)))
         loss = cross_entropy(model, inputs, targets)
         optimizer.zero_grad()
         loss.backward()
-        history.steps += 1
-        history.seconds = time.perf_counter() - began
-        share = max(history.steps / steps, history.seconds / seconds)
-        if history.steps == 1 or history.steps % RECORD_EVERY == 0 or share >= 1:
+        history.steps, history.seconds = bar.step, bar.elapsed
+        if bar.step == 1 or bar.step % RECORD_EVERY == 0 or bar.share == 1:
             record(history, model, loss.item(), held_out)
-            progress.show(history, share)
+            bar.note(loss=smooth(history.loss[-10:])[-1][1])
         nn.utils.clip_grad_norm_(model.parameters(), LARGEST_GRADIENT)
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(share)
+            group["lr"] = learning_rate(bar.share)
         optimizer.step()
-    progress.close()
     return history
 
 
@@ -221,15 +192,15 @@ def record(history: History, model, loss: float, held_out: tuple) -> None:
 # ---- writing ---------------------------------------------------------------------------------------------
 
 
-def write(model, alphabet: Alphabet, prompt: str, length: int) -> str:
+def write(model, book: Text, prompt: str, length: int) -> str:
     """Continue the prompt, one drawn character after the other."""
-    written = alphabet.encode(prompt)
+    written = book.encode(prompt)
     with torch.no_grad():
         for _ in range(length):
             scores = model(torch.tensor([written[-CONTEXT:]]))[0, -1]
             chances = F.softmax(scores / TEMPERATURE, 0)
             written.append(torch.multinomial(chances, 1).item())
-    return alphabet.decode(written)
+    return book.decode(written)
 
 
 def report(path: Path, history: History, settings: dict, sample: str) -> None:
@@ -275,20 +246,20 @@ def print_sample(sample: str) -> None:
 def main() -> None:
     arguments = parse_arguments()
     torch.manual_seed(arguments.seed)
-    text = read_text()
-    alphabet = Alphabet(text)
-    tokens = torch.tensor(alphabet.encode(text))
-    model = GPT(len(alphabet))
+    book = text()
+    tokens = torch.tensor(book.encode(book.text))
+    model = GPT(len(book.characters))
     size = sum(parameter.numel() for parameter in model.parameters())
-    print(f"{len(text):,} characters, {len(alphabet)} different; {size:,} parameters; batches of {BATCH} × {CONTEXT}")
+    characters = f"{len(book.text):,} characters, {len(book.characters)} different"
+    print(f"{characters}; {size:,} parameters; batches of {BATCH} × {CONTEXT}")
 
     history = train(model, tokens, 30 if arguments.quick else arguments.steps, arguments.seconds)
-    sample = write(model, alphabet, "The first of March. ", 60 if arguments.quick else 600)
+    sample = write(model, book, "The first of March. ", 60 if arguments.quick else 600)
     print(f"\n{history.steps:,} steps in {history.seconds:.0f} s. The model writes:\n")
     print_sample(sample)
 
     settings = {
-        "text": f"{TEXT.name}, {len(text):,} characters, {len(alphabet)} different",
+        "text": f"the book of the light, {characters}",
         "model": f"{LAYERS} layers, {HEADS} heads, width {WIDTH}, context {CONTEXT}, {size:,} parameters",
         "training": f"AdamW, rate {LEARNING_RATE:g} falling to 0, batches of {BATCH} × {CONTEXT}",
         "speed": f"{history.steps * BATCH * CONTEXT / history.seconds:,.0f} tokens/s",

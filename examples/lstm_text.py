@@ -26,9 +26,8 @@ prints
 import sys
 import textwrap
 
-from characters import Alphabet, read_text
-
 import pellucid as torch
+from pellucid.utils.data.datasets import Text, text
 
 nn, F = torch.nn, torch.nn.functional
 STRANDS, STRETCH = 32, 48
@@ -63,32 +62,30 @@ def read_through(model, optimizer, strands) -> float:
     return sum(losses) / len(losses)
 
 
-def continue_text(model, alphabet: Alphabet, prompt: str, length: int) -> str:
-    written = alphabet.encode(prompt)
+def continue_text(model, book: Text, prompt: str, length: int) -> str:
+    written = book.encode(prompt)
     with torch.no_grad():
         scores, state = model(torch.tensor([written]))
         for _ in range(length):
             chances = F.softmax(scores[0, -1] / TEMPERATURE, 0)
             written.append(torch.multinomial(chances, 1).item())
             scores, state = model(torch.tensor([written[-1:]]), state)
-    return alphabet.decode(written)
+    return book.decode(written)
 
 
 def main() -> None:
     quick = "--quick" in sys.argv
     torch.manual_seed(0)
-    text = read_text()[: 20_000 if quick else None]
-    alphabet = Alphabet(text)
-    tokens = torch.tensor(alphabet.encode(text))
-    strands = tokens[: len(tokens) // STRANDS * STRANDS].view(STRANDS, -1)
+    book = Text(text().text[:20_000]) if quick else text()
+    strands = book.tokens[: len(book.tokens) // STRANDS * STRANDS].view(STRANDS, -1)
 
-    model = Reader(len(alphabet), 32 if quick else 128)
+    model = Reader(len(book.characters), 32 if quick else 128)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2 if quick else 5e-3)
     losses = []
     for reading in range(1, 4 if quick else 9):
         losses.append(read_through(model, optimizer, strands))
         print(f"reading {reading}   loss {losses[-1]:.3f}")
-    print(textwrap.fill(continue_text(model, alphabet, "The first of March. ", 40 if quick else 300), 76))
+    print(textwrap.fill(continue_text(model, book, "The first of March. ", 40 if quick else 300), 76))
     print(f"loss {losses[0]:.2f} -> {losses[-1]:.2f}")
 
 

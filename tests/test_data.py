@@ -1,8 +1,13 @@
 # ruff: noqa: NPY002 (a dataset of old draws from NumPy's global generator)
 """Datasets, samplers and loaders: PyTorch's order for the same seed, workers that end, errors that name the worker."""
 
+import contextlib
+import gc
+import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -23,8 +28,8 @@ from pellucid.utils.data import (
 
 
 class Numbers(Dataset):
-    def __init__(self, size=10, bad=None, deadly=None):
-        self.size, self.bad, self.deadly = size, bad, deadly
+    def __init__(self, size=10, bad=None, deadly=None, endless=None):
+        self.size, self.bad, self.deadly, self.endless = size, bad, deadly, endless
 
     def __len__(self):
         return self.size
@@ -34,6 +39,9 @@ class Numbers(Dataset):
             raise ValueError(f"item {i} is bad")
         if i == self.deadly:
             os.kill(os.getpid(), signal.SIGKILL)
+        if i == self.endless:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            time.sleep(3600)
         return pellucid.tensor([float(i)]), i
 
 
@@ -84,6 +92,31 @@ def test_order_of_a_seed():
     assert [batch[0].item() for batch in loader] == [1, 4, 2, 3, 0]
 
 
+SHARES = [
+    {"num_replicas": 3, "rank": 1}, {"num_replicas": 3, "rank": 2, "shuffle": False}, {"num_replicas": 2, "rank": 0},
+    {"num_replicas": 3, "rank": 0, "drop_last": True, "seed": 4}, {"num_replicas": 30, "rank": 29},
+    {"num_replicas": 2, "rank": 2}, {"num_replicas": 2, "rank": -1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", SHARES, ids=str)
+def test_shares_of_several_processes_are_pytorchs(options, torch):
+    def shares(library):
+        try:
+            sampler = library.utils.data.distributed.DistributedSampler(range(10), **options)
+        except ValueError as error:
+            return str(error)
+        passes = [list(sampler)]
+        sampler.set_epoch(3)
+        return [*passes, list(sampler), len(sampler), sampler.total_size]
+
+    assert shares(pellucid) == shares(torch)
+
+
+def test_one_process_takes_everything():
+    assert sorted(pellucid.utils.data.DistributedSampler(range(5))) == list(range(5))
+
+
 SAMPLES = [
     [1, 2], [1.5, 2.5], [True, False], ["a", "b"], [{"x": 1, "y": [1.0, 2]}, {"x": 2, "y": [3.0, 4]}],
     [(1, (2, "c")), (3, (4, "d"))], [np.float32(1), np.float32(2)], [np.ones(2), np.zeros(2)],
@@ -130,11 +163,16 @@ def test_options_that_exclude_each_other(options):
         DataLoader(Numbers(), **options)
 
 
-def test_workers_give_the_same_batches_in_order():
-    expected = [batch[1].tolist() for batch in DataLoader(Numbers(11), 3)]
-    loader = DataLoader(Numbers(11), 3, num_workers=2)
-    assert [batch[1].tolist() for batch in loader] == expected
-    assert [batch[1].tolist() for batch in loader] == expected and len(loader) == 4
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_workers_give_the_same_batches_in_order(shuffle):
+    def passes(workers):
+        pellucid.manual_seed(7)
+        loader = DataLoader(Numbers(11), 3, shuffle, num_workers=workers)
+        assert len(loader) == 4
+        return [[batch[1].tolist() for batch in loader] for _ in range(2)]
+
+    expected = passes(0)
+    assert passes(1) == expected and passes(4) == expected
 
 
 def test_workers_share_an_iterable_dataset_and_persist():
@@ -147,15 +185,72 @@ def test_workers_share_an_iterable_dataset_and_persist():
 
 
 def test_an_error_in_a_worker_arrives_with_its_traceback():
-    with pytest.raises(ValueError, match=r"(?s)DataLoader worker process \d.*item 5 is bad"):
+    with pytest.raises(ValueError, match="item 5 is bad") as caught:
         list(DataLoader(Numbers(bad=5), 2, num_workers=2))
+    text = str(caught.value)
+    assert text.startswith("Caught ValueError in DataLoader worker process 0, fetching items 4, 5.\nOriginal Traceback")
+    assert 'raise ValueError(f"item {i} is bad")' in text and __file__ in text
+    assert not multiprocessing.active_children()
 
 
 def test_a_worker_that_dies_is_named_and_nothing_hangs():
     start = time.monotonic()
-    with pytest.raises(RuntimeError, match=r"(?s)pid\(s\) \d+.*exit code -9"):
+    with pytest.raises(RuntimeError, match=r"(?s)pid\(s\) \d+.*worker 0 \(pid \d+, killed by signal 9, SIGKILL\)"):
         list(DataLoader(Numbers(deadly=5), 2, num_workers=2))
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 5
+    assert not multiprocessing.active_children()
+
+
+def test_a_worker_that_hangs_runs_out_of_time():
+    start = time.monotonic()
+    with pytest.raises(RuntimeError, match=r"DataLoader timed out after 0\.5 seconds"):
+        list(DataLoader(Numbers(endless=5), 2, num_workers=2, timeout=0.5))
+    assert time.monotonic() - start < 8  # it is asked, told and then made to end
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.slow
+def test_a_hundred_runs_leave_no_process_behind():
+    faults = ({}, {"bad": 5}, {"deadly": 5})
+    for number in range(100):
+        with contextlib.suppress(RuntimeError, ValueError):
+            for batch in DataLoader(Numbers(**faults[number % 3]), 2, num_workers=2):
+                if number % 2 and batch[1][0] == 2:
+                    break
+    gc.collect()
+    assert not multiprocessing.active_children()
+
+
+LEFT_ALONE = """
+import os, sys, time
+import pellucid
+from pellucid.utils.data import DataLoader, TensorDataset
+loader = iter(DataLoader(TensorDataset(pellucid.arange(1000)), 1, num_workers=2))
+next(loader)
+print(*(process.pid for process in loader._processes), flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+def test_workers_end_when_their_parent_is_killed():
+    with subprocess.Popen([sys.executable, "-c", LEFT_ALONE], stdout=subprocess.PIPE, text=True) as parent:
+        workers = [int(pid) for pid in parent.stdout.readline().split()]
+        parent.kill()
+    assert len(workers) == 2
+    end = time.monotonic() + 15
+    while any(is_running(pid) for pid in workers) and time.monotonic() < end:
+        time.sleep(0.2)
+    assert not any(is_running(pid) for pid in workers)
+
+
+def is_running(pid):
+    """Whether a process is there and no zombie that nobody has waited for."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_workers_end_when_the_iterator_is_left():
@@ -184,3 +279,25 @@ def test_workers_have_seeds_and_an_init_function():
     assert seeds[1][0] == seeds[0][0] + 1
     np.random.seed(1)
     assert batches[1][1].tolist() == [np.random.rand(), np.random.rand()]
+
+
+class Draws(Dataset):
+    """Items made of a library's random numbers."""
+
+    def __init__(self, library):
+        self.library = library
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        return self.library.rand(2).numpy()
+
+
+def test_workers_draw_pytorchs_random_numbers(torch):
+    def drawn(library):
+        library.manual_seed(4)
+        return [batch.tolist() for batch in library.utils.data.DataLoader(Draws(library), 2, num_workers=2)]
+
+    ours = drawn(pellucid)
+    assert ours == drawn(pellucid) == drawn(torch) and ours[0] != ours[1]

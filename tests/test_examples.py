@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
-PARTS = {"characters.py", "digits.py", "report.py"}  # read by the programs, no programs themselves
+PARTS = {"digits.py", "report.py"}  # read by the programs, no programs themselves
 
 
 def at_least(share: float) -> Callable[[list[float]], bool]:

@@ -129,6 +129,26 @@ def test_combined_schedules_equal_torch(torch, name):
     assert results[0] == results[1]
 
 
+def parameters_after(lib, name, steps=50):
+    """What a schedule makes of two parameters that go downhill in float64; schedules with an end go to it."""
+    params = [lib.tensor(values, dtype=lib.float64).requires_grad_() for values in ([1.0, -2.0], [0.5])]
+    optimizer = lib.optim.SGD([{"params": [p], "lr": lr} for p, lr in zip(params, (0.1, 0.05))], momentum=0.5)
+    scheduler = (TABLE | COMBINED)[name](Schedules(lib), optimizer)
+    for _ in range(min(steps, getattr(scheduler, "total_steps", steps) - 1)):
+        optimizer.zero_grad()
+        sum((p**2 + p.sin()).sum() for p in params).backward()
+        optimizer.step()
+        scheduler.step()
+    return [p.detach().numpy() for p in params]
+
+
+@pytest.mark.filterwarnings(TWICE)
+@pytest.mark.parametrize("name", [*TABLE, *COMBINED])
+def test_parameters_after_fifty_steps(torch, name):
+    for mine, other in zip(parameters_after(pl, name), parameters_after(torch, name)):
+        np.testing.assert_allclose(mine, other, rtol=0, atol=1e-12)
+
+
 @pytest.mark.filterwarnings("ignore:The epoch parameter")
 @pytest.mark.parametrize("name", [name for name in TABLE if not name.startswith(("one", "swa"))])
 def test_going_to_an_epoch(torch, name):

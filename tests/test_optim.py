@@ -226,6 +226,30 @@ def test_lbfgs_equals_torch(torch, options):
     assert mine[3:] == other[3:]
 
 
+@pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
+def test_fifty_steps_of_lbfgs_equal_torch(torch, line_search):
+    """On a valley without turns, where rounding is not magnified: each parameter to 1e-12."""
+
+    def train(lib):
+        draw = np.random.default_rng(0)
+        x, target = lib.from_numpy(draw.normal(size=(12, 4))), lib.from_numpy(draw.normal(size=(12, 2)))
+        weights = [lib.from_numpy(draw.normal(size=shape)).requires_grad_() for shape in ((4, 2), (2,))]
+        optimizer = lib.optim.LBFGS(weights, lr=0.1, max_iter=2, line_search_fn=line_search)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = ((x @ weights[0] + weights[1] - target) ** 2).mean() + sum((w**4).sum() for w in weights)
+            loss.backward()
+            return loss
+
+        for _ in range(50):
+            optimizer.step(closure)
+        return [w.detach().numpy() for w in weights]
+
+    for mine, other in zip(train(pl), train(torch)):
+        np.testing.assert_allclose(mine, other, rtol=0, atol=1e-12)
+
+
 def test_lbfgs_stops_where_the_gradient_is_small(torch):
     def scenario(lib):
         x = lib.ones(2).requires_grad_()

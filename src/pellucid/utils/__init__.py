@@ -1,9 +1,9 @@
-"""Helpers beside the engine, under PyTorch's names: `utils.checkpoint`, `utils.data`, `utils.dlpack`."""
+"""Helpers beside the engine, under PyTorch's names: `utils.checkpoint`, `utils.data`, `utils.tensorboard`, ..."""
 
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-_LATER = ("checkpoint", "data", "dlpack")
+_LATER = ("checkpoint", "data", "dlpack", "progress", "tensorboard")
 
 
 def __getattr__(name: str) -> _Any:

@@ -12,6 +12,7 @@ from pellucid.utils.data.dataset import (
     TensorDataset,
     random_split,
 )
+from pellucid.utils.data.distributed import DistributedSampler
 from pellucid.utils.data.sampler import (
     BatchSampler,
     RandomSampler,
@@ -23,7 +24,7 @@ from pellucid.utils.data.sampler import (
 from pellucid.utils.data.worker import get_worker_info
 
 __all__ = [
-    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "RandomSampler",
-    "Sampler", "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset",
+    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler", "IterableDataset",
+    "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset",
     "WeightedRandomSampler", "collate", "default_collate", "default_convert", "get_worker_info", "random_split",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import queue
+import signal
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -261,19 +262,31 @@ class Workers(Iterator[Any]):
         if not dead:
             return
         self._finalizer()
-        names = ", ".join(f"{i} (pid {process.pid}, exit code {process.exitcode})" for i, process in dead)
+        names = ", ".join(f"{i} (pid {process.pid}, {_ending(process.exitcode)})" for i, process in dead)
         pids = ", ".join(str(process.pid) for _, process in dead)
         raise RuntimeError(
             explain(
                 f"DataLoader worker (pid(s) {pids}) exited unexpectedly",
                 str(here()),
-                f"worker {names} ended before it gave its batch; a negative exit code is the signal that killed it",
+                f"worker {names} ended before it gave its batch",
                 "run with num_workers=0 to see the error in this process",
             )
         )
 
     def __len__(self) -> int:
         return int(self._length())
+
+
+def _ending(code: int) -> str:
+    """How a process ended, by its exit code: a negative one is the signal that killed it.
+
+    >>> _ending(-9), _ending(3)
+    ('killed by signal 9, SIGKILL', 'exit code 3')
+    """
+    if code >= 0:
+        return f"exit code {code}"
+    name = next((f", {each.name}" for each in signal.Signals if each == -code), "")
+    return f"killed by signal {-code}{name}"
 
 
 def stop(processes: list[Any], tasks: list[Any]) -> None:
@@ -283,8 +296,9 @@ def stop(processes: list[Any], tasks: list[Any]) -> None:
             each.put(None)
     for process in processes:
         process.join(timeout=1.0)
-        if process.is_alive():
-            process.terminate()
-            process.join(timeout=1.0)
+        for force in (process.terminate, process.kill):
+            if process.is_alive():
+                force()
+                process.join(timeout=1.0)
     for each in tasks:
         each.close()

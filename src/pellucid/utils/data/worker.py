@@ -131,7 +131,18 @@ def _fetched(fetcher: Any, indices: Any, where: str) -> Any:
     except StopIteration:
         return Exhausted()
     except BaseException as error:
-        return Failure.of(error, where)
+        return Failure.of(error, where if fetcher.items is not None else f"{where}, fetching {_named(indices)}")
+
+
+def _named(indices: Any) -> str:
+    """The items of a batch, the first ones of a large one.
+
+    >>> _named([4, 5]), _named(7), _named(list(range(100)))
+    ('items 4, 5', 'item 7', 'items 0, 1, 2, 3, 4, 5, 6, 7, ...')
+    """
+    if not isinstance(indices, list):
+        return f"item {indices}"
+    return f"items {', '.join(map(str, indices[:8]))}{', ...' if len(indices) > 8 else ''}"
 
 
 def next_task(tasks: Any, parent: int) -> Any:
