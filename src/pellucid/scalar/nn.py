@@ -1,0 +1,68 @@
+"""Neuron, Layer, MLP: a network of Values, one number at a time."""
+
+import random
+from collections.abc import Sequence
+
+from pellucid.scalar.value import Number, Value
+
+
+class Neuron:
+    """A weighted sum of its inputs and a bias, through an activation."""
+
+    def __init__(self, inputs: int, activation: str = "relu") -> None:
+        self.w = [Value(random.uniform(-1, 1), label=f"w{i}") for i in range(inputs)]
+        self.b = Value(0.0, label="b")
+        self.activation = activation
+
+    def __call__(self, x: "Sequence[Value | Number]") -> Value:
+        total = self.b
+        for weight, value in zip(self.w, x, strict=True):
+            total = total + weight * value
+        return getattr(total, self.activation)() if self.activation else total
+
+    def parameters(self) -> list[Value]:
+        return [*self.w, self.b]
+
+
+class Layer:
+    """Neurons side by side, each of which sees all inputs."""
+
+    def __init__(self, inputs: int, outputs: int, activation: str = "relu") -> None:
+        self.neurons = [Neuron(inputs, activation) for _ in range(outputs)]
+
+    def __call__(self, x: "Sequence[Value | Number]") -> list[Value]:
+        return [neuron(x) for neuron in self.neurons]
+
+    def parameters(self) -> list[Value]:
+        return [p for neuron in self.neurons for p in neuron.parameters()]
+
+
+class MLP:
+    """Layers behind one another; the last is linear.
+
+    >>> random.seed(0)
+    >>> net = MLP(2, [16, 16, 1])
+    >>> len(net.parameters())
+    337
+    """
+
+    def __init__(self, inputs: int, sizes: Sequence[int], activation: str = "relu") -> None:
+        widths = [inputs, *sizes]
+        last = len(sizes) - 1
+        self.layers = [
+            Layer(widths[i], size, activation if i < last else "") for i, size in enumerate(sizes)
+        ]  # fmt: skip
+
+    def __call__(self, x: "Sequence[Value | Number]") -> "Value | list[Value]":
+        values = list(x)
+        for layer in self.layers:
+            values = list(layer(values))
+        return values[0] if len(values) == 1 else values  # type: ignore[return-value]
+
+    def parameters(self) -> list[Value]:
+        return [p for layer in self.layers for p in layer.parameters()]
+
+    def zero_grad(self) -> None:
+        """Forget the gradients: they add up until somebody does."""
+        for p in self.parameters():
+            p.grad = 0.0
