@@ -1,11 +1,12 @@
 """Measure Pellucid beside PyTorch eager, in one process and in turns.
 
     python bench/run.py              speed of small programs, single operations and the import
+    python bench/run.py --steps      whole training steps: perceptrons, LeNet, ResNet, GPT, LSTM
     python bench/run.py --kernels    convolution, pooling, normalisation ... forward and backward
     python bench/run.py --memory     resident memory over 100 000 training steps
     python bench/run.py --scaling    cost per node for chains of a thousand to a million nodes
 
-Both libraries run the same code of `workloads.py`. Rounds alternate, and the best round of each counts,
+Both libraries run the same code of `workloads.py` and `models.py`. Rounds alternate, and the best round of each counts,
 because noise on a shared machine only ever adds time.
 """
 
@@ -24,6 +25,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import models
 import numpy
 import workloads
 
@@ -31,6 +33,7 @@ import pellucid
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 ROUND_SECONDS = 0.02  # long enough that the clock and the loop around it do not show
+SETTLE = 0.03  # before a round of whole training steps: see `interleaved`
 NOTE = "Machines are noisy: trust the ratios, not the microseconds, and repeat before you believe a change."
 
 
@@ -51,13 +54,20 @@ class Row:
 # ---- measuring -------------------------------------------------------------------------------------------
 
 
-def interleaved(steps: dict[str, Callable], rounds: int) -> dict[str, float]:
-    """Best microseconds per call of each step; the order turns round so that nobody always runs first."""
+def interleaved(steps: dict[str, Callable], rounds: int, settle: float = 0.0) -> dict[str, float]:
+    """Best microseconds per call of each step; the order turns round so that nobody always runs first.
+
+    With `settle`, each runs for so many seconds before it is timed: threads that the other one has woken go on spinning
+    for work of theirs (OpenBLAS's for some 25 ms) and would be counted as ours, or the other way round.
+    """
     repeats = {name: _repeats(step) for name, step in steps.items()}
     best = dict.fromkeys(steps, float("inf"))
     order = list(steps)
     for _ in range(rounds):
         for name in order:
+            until = time.perf_counter() + settle
+            while time.perf_counter() < until:
+                steps[name]()
             best[name] = min(best[name], _time(steps[name], repeats[name]) / repeats[name])
         order.reverse()
     return {name: seconds * 1e6 for name, seconds in best.items()}
@@ -106,12 +116,17 @@ def kernel_rows(libraries: dict, rounds: int) -> list[Row]:
     return rows
 
 
-def _row(name, libraries, build, rounds, goal=None, floor=None) -> Row:
+def step_rows(libraries: dict, rounds: int) -> list[Row]:
+    """Whole training steps, as programs run them."""
+    return [_row(name, libraries, build, rounds, goal, settle=SETTLE) for name, (goal, build) in models.STEPS.items()]
+
+
+def _row(name, libraries, build, rounds, goal=None, floor=None, settle=0.0) -> Row:
     _progress(name)
     steps = {library: build(module) for library, module in libraries.items()}
     if floor is not None:
         steps["numpy"] = floor
-    return Row(name, goal=goal, **interleaved(steps, rounds))
+    return Row(name, goal=goal, **interleaved(steps, rounds, settle))
 
 
 def import_rows(libraries: dict) -> list[Row]:
@@ -274,10 +289,11 @@ def parse_arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--memory", action="store_true", help="measure memory over many training steps")
+    parser.add_argument("--steps", action="store_true", help="measure only whole training steps")
     parser.add_argument("--kernels", action="store_true", help="measure only the operations with kernels of ours")
     parser.add_argument("--scaling", action="store_true", help="measure the cost per node of long chains")
     parser.add_argument("--rounds", type=int, default=15, help="rounds per row, the best counts (default 15)")
-    parser.add_argument("--steps", type=int, default=100_000, help="steps of --memory (default 100000)")
+    parser.add_argument("--memory-steps", type=int, default=100_000, help="steps of --memory (default 100000)")
     parser.add_argument("--torch-threads", type=int, help="threads of torch (default: torch's own choice)")
     return parser.parse_args()
 
@@ -298,14 +314,16 @@ def main() -> None:
     if arguments.scaling:
         results["scaling"] = _report(scaling_rows(libraries))
     if arguments.memory:
-        results["memory"] = memory_growth(pellucid, arguments.steps)
+        results["memory"] = memory_growth(pellucid, arguments.memory_steps)
         _clear_progress()
         print_memory(results["memory"])
+    if arguments.steps:
+        results["steps"] = _report(step_rows(libraries, arguments.rounds))
     if arguments.kernels:
         results["kernels"] = _report(kernel_rows(libraries, arguments.rounds))
-    if not (arguments.scaling or arguments.memory or arguments.kernels):
+    if not (arguments.scaling or arguments.memory or arguments.kernels or arguments.steps):
         rows = speed_rows(libraries, arguments.rounds) + allocator_rows(arguments.rounds) + import_rows(libraries)
-        rows += kernel_rows(libraries, arguments.rounds)
+        rows += kernel_rows(libraries, arguments.rounds) + step_rows(libraries, arguments.rounds)
         results["speed"] = _report(rows)
     write_results(results)
 

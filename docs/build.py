@@ -1,11 +1,13 @@
 """Write the pages of the documentation that are made of the code's own tables.
 
-    python docs/build.py          # write docs/operations.md and docs/singular-points.md
+    python docs/build.py          # write docs/operations.md, docs/singular-points.md and docs/doctor.md
     python docs/build.py --check  # fail if one of them is not what would be written
 
-The operations come from what every file of src/pellucid/ops publishes, the conventions from tests/singular_points.py.
+The operations come from what every file of src/pellucid/ops publishes, the conventions from tests/singular_points.py,
+the doctor's causes from its rules in src/pellucid/diagnose/rules.
 """
 
+import inspect
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
+from pellucid.diagnose.ranking import ORDER  # noqa: E402
+from pellucid.diagnose.rules import Rule, all_rules  # noqa: E402
 from pellucid.ops import load_families  # noqa: E402
 from pellucid.ops.operation import OPERATIONS, Operation  # noqa: E402
 from singular_points import CONVENTIONS, OURS  # noqa: E402
@@ -96,7 +100,39 @@ def shown(value: Any) -> str:
     return "none" if value is None else f"{value:.4g}"
 
 
-PAGES = {"operations.md": operations_page, "singular-points.md": conventions_page}
+DOCTOR = """# The doctor
+
+    pellucid doctor train.py [--steps N] [--seconds S] [--json FILE] [--report FILE] [-- arguments of the script]
+
+runs a PyTorch script (with Pellucid under the name torch), watches it train, and says what is wrong with it: the most
+likely root cause first, each finding with its code, the line, what was measured, and the fix. The exit status is 1
+when there are errors. `--report` writes a post-mortem with the test to keep; `--json` writes
+`{"findings": [{"code", "file", "line", "message", "evidence", "fix", "severity", "related"}]}`.
+
+As a library: `with pellucid.doctor() as d: train()`, then `d.findings`, `print(d)`.
+
+The codes are a contract: they are never renamed. Consequences of a cause that was found are told as `info`. This page
+is made by `python docs/build.py` from the rules in [diagnose/rules](../src/pellucid/diagnose/rules), one file per code;
+the program under each code is one of the rule's own tests, and the line marked `# BUG` is the line it reports."""
+
+
+def doctor_page() -> str:
+    """Every cause the doctor knows."""
+    rules = sorted(all_rules(), key=lambda rule: ORDER.index(rule.code))
+    lines = [DOCTOR, "", "| code | what happened |", "|---|---|"]
+    lines += [f"| [`{rule.code}`](#{rule.code}) | {_first_sentence(rule)} |" for rule in rules]
+    for rule in rules:
+        lines += ["", f"## {rule.code}", "", inspect.getdoc(rule) or "", "", "```text", rule.broken[0].strip(), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _first_sentence(rule: type[Rule]) -> str:
+    """What stands at the head of the rule's file after its code."""
+    head = (inspect.getdoc(sys.modules[rule.__module__]) or "").split("\n")[0]
+    return head.partition(": ")[2].rstrip(".").replace("|", "\\|")
+
+
+PAGES = {"operations.md": operations_page, "singular-points.md": conventions_page, "doctor.md": doctor_page}
 
 
 def main() -> None:

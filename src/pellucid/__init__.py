@@ -83,6 +83,20 @@ _FROM = {
     **dict.fromkeys(("capture",), "pellucid.compiler"),
     **dict.fromkeys(("vmap",), "pellucid.func"),
     **dict.fromkeys(("from_dlpack",), "pellucid.interop.dlpack"),
+    **dict.fromkeys(("explain",), "pellucid.diagnose.explain"),
+    **dict.fromkeys(("backward_steps",), "pellucid.diagnose.steps"),
+    **dict.fromkeys(("why",), "pellucid.diagnose.why"),
+    **dict.fromkeys(("Recorder",), "pellucid.diagnose.recorder"),
+    **dict.fromkeys(("doctor",), "pellucid.diagnose.doctor"),
+    **dict.fromkeys(
+        (
+            "attach_gradient_nan_hooks",
+            "check_gradient_flow",
+            "find_nan_gradients",
+            "inspect_batch",
+        ),
+        "pellucid.diagnose.flow",
+    ),
     **dict.fromkeys(
         (
             "load",
@@ -90,6 +104,14 @@ _FROM = {
         ),
         "pellucid.serialization",
     ),
+    **dict.fromkeys(
+        (
+            "load_file",
+            "save_file",
+        ),
+        "pellucid.serialization.safetensors",
+    ),
+    **dict.fromkeys(("summary",), "pellucid.diagnose.summary"),
     **dict.fromkeys(("as_torch",), "pellucid.shim"),
     **dict.fromkeys(("to_dlpack",), "pellucid.utils.dlpack"),
 }

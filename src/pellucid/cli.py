@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from pellucid._version import __version__
 
@@ -15,11 +16,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0
     """
     parser = parser_of_commands()
-    options = parser.parse_args(arguments)
+    own, script_arguments = _split(list(sys.argv[1:] if arguments is None else arguments))
+    options = parser.parse_args(own)
     if options.command is None:
         parser.print_help()
         return 0
+    if script_arguments:
+        options.arguments = script_arguments
     return int(options.function(options))
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """What is for us and, after `--`, what is for the script; `run` hands on everything after the script anyway."""
+    if "--" not in arguments or arguments[0] == "run":
+        return arguments, []
+    cut = arguments.index("--")
+    return arguments[:cut], arguments[cut + 1 :]
 
 
 def parser_of_commands() -> argparse.ArgumentParser:
@@ -28,17 +40,58 @@ def parser_of_commands() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"pellucid {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="command")
     run = commands.add_parser("run", help="run a PyTorch script unchanged: its `import torch` gives Pellucid")
+    run.add_argument("--record", metavar="FILE", help="keep the last steps, and write them to FILE if training fails")
     run.add_argument("script", help="the script")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script finds in sys.argv")
     run.set_defaults(function=run_command)
+    _add_doctor(commands)
+    replay = commands.add_parser("replay", help="run a step again that `run --record` or pellucid.Recorder wrote")
+    replay.add_argument("file", help="the recording")
+    replay.add_argument("--step", type=int, metavar="N", help="the number of the step (default: the last)")
+    replay.set_defaults(function=replay_command)
     return parser
+
+
+def _add_doctor(commands: Any) -> None:
+    doctor = commands.add_parser(
+        "doctor", help="run a training script and say what is wrong with it, root cause first",
+        usage="pellucid doctor [options] script.py [-- what the script finds in sys.argv]",
+        epilog="example: pellucid doctor train.py --steps 200 --json findings.json -- --epochs 3",
+    )  # fmt: skip
+    doctor.add_argument("script", help="the script")
+    doctor.add_argument("--steps", type=int, metavar="N", help="stop after N backward passes")
+    doctor.add_argument("--seconds", type=float, metavar="S", help="stop after S seconds")
+    doctor.add_argument("--json", metavar="FILE", help="write the findings as JSON")
+    doctor.add_argument("--report", metavar="FILE", help="write a post-mortem in markdown")
+    doctor.set_defaults(function=doctor_command, arguments=[])
 
 
 def run_command(options: argparse.Namespace) -> int:
     """`pellucid run script.py ...`."""
     from pellucid.shim import run_script
 
+    if options.record is not None:
+        from pellucid.diagnose.recorder import record_script
+
+        return record_script(options.script, options.arguments, options.record)
     return run_script(options.script, options.arguments)
+
+
+def replay_command(options: argparse.Namespace) -> int:
+    """`pellucid replay FILE`."""
+    from pellucid.diagnose.replay import print_replay
+
+    return print_replay(options.file, options.step)
+
+
+def doctor_command(options: argparse.Namespace) -> int:
+    """`pellucid doctor script.py ...`."""
+    from pellucid.diagnose.script import examine
+
+    return examine(
+        options.script, options.arguments, steps=options.steps, seconds=options.seconds, json_file=options.json,
+        report=options.report,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

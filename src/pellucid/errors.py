@@ -3,10 +3,13 @@
 Every message of Pellucid is written by `explain`, so that all of them read alike.
 """
 
+from typing import Any
+
 __all__ = [
     "AnomalyError",
     "CaptureError",
     "CheckpointError",
+    "FreedGraphError",
     "GradcheckError",
     "InplaceError",
     "LinAlgError",
@@ -43,6 +46,16 @@ class InplaceError(RuntimeError):
     ...     print(str(error).splitlines()[0])
     backward of exp needs its result, but that was overwritten by add_
     """
+
+    saved_at: Any = None  # the user's line that needs the old value, a Place
+    written_at: Any = None  # the user's line that overwrote it, if it is known
+
+
+class FreedGraphError(RuntimeError):
+    """A graph was walked a second time after its saved values had been given back."""
+
+    first: Any = None  # the user's line of the first backward, a Place
+    recorded_at: Any = None  # the user's line of the operation whose values are gone
 
 
 class AnomalyError(RuntimeError):

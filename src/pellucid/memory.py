@@ -61,6 +61,7 @@ class Entry:
     shape: tuple[int, ...]
     dtype: str
     leaf: bool  # the memory of a leaf (a parameter, an input): alive anyway
+    born: int = 0  # the tick when that operation ran: tells which call of a module it belongs to
 
 
 @dataclass
@@ -139,7 +140,7 @@ def report(tensors: Tensor | Iterable[Tensor]) -> Report:
             if id(owner) not in seen:
                 seen.add(id(owner))
                 result.entries.append(
-                    Entry(owner.nbytes, name, node.place, array.shape, str(array.dtype), id(owner) in owned)
+                    Entry(owner.nbytes, name, node.place, array.shape, str(array.dtype), id(owner) in owned, node.born)
                 )
     return result
 

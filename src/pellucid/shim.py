@@ -13,13 +13,14 @@ import sys
 import traceback
 import types
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import pellucid
 from pellucid.core.provenance import here
 
 VERSION = "2.13.0+pellucid"
+UNWATCHED: AbstractContextManager[Any] = nullcontext()
 
 
 class Torch(types.ModuleType):
@@ -104,17 +105,19 @@ def as_torch() -> Iterator[types.ModuleType]:
         sys.modules.update(hidden)
 
 
-def run_script(path: str, arguments: Sequence[str]) -> int:
+def run_script(path: str, arguments: Sequence[str], watched: AbstractContextManager[Any] = UNWATCHED) -> int:
     """Run a PyTorch script as its own program: `sys.argv`, `__main__` and the import path are what it expects.
 
     An exception that leaves the script is printed without the frames that only start it; returns the exit status.
+    What watches the run, the doctor for one, is entered around the script alone.
     """
     before = sys.argv, list(sys.path)
     with as_torch():
         sys.argv = [path, *arguments]
         sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
         try:
-            runpy.run_path(path, run_name="__main__")
+            with watched:
+                runpy.run_path(path, run_name="__main__")
         except Exception as error:
             traceback.print_exception(type(error), error, _from(path, error.__traceback__))
             return 1

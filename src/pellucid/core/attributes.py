@@ -2,7 +2,6 @@
 
 import copy
 import warnings
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +9,10 @@ import numpy as np
 
 from pellucid import dtypes, printing
 from pellucid.core import aliasing, backward, modes
+from pellucid.core.departures import FEW, MANY, cleared, departed, departed_further, joins
 from pellucid.core.kinds import Kind, plain
 from pellucid.core.modes import Mode
-from pellucid.core.provenance import Place, here
+from pellucid.core.provenance import here
 from pellucid.core.tensor import Cut, Handle, Leaf, Node, Tensor, extra_of, step_over_pick, wrap
 from pellucid.core.views import current_array, current_node
 from pellucid.errors import explain
@@ -105,6 +105,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     node = current_node(self)
     if requires_grad and node is None:
         _check_differentiable(self)
+        joins(self.cut)  # a value that was cut off starts a graph of its own
         self.node = Leaf(self, here())
         self.cut = None
     elif not requires_grad and node is not None:
@@ -118,7 +119,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
                 )
             )
         self.node = None
-        self.cut = Cut("requires_grad_(False)", here())
+        self.cut = Cut("requires_grad_(False)", here(), frozen=True)
     return self
 
 
@@ -182,16 +183,18 @@ def _set_grad(self: Tensor, grad: Tensor | None) -> None:
                     str(here()),
                 )
             )
-    _note_assignment(self)
+    _note_assignment(self, grad)
     self._grad = grad
 
 
 def _delete_grad(self: Tensor) -> None:
-    _note_assignment(self)
+    _note_assignment(self, None)
     self._grad = None
 
 
-def _note_assignment(tensor: Tensor) -> None:
+def _note_assignment(tensor: Tensor, grad: Tensor | None) -> None:
+    if grad is None and tensor._grad is not None:
+        cleared(tensor, "grad = None")
     tracer = modes.current().tracer
     if tracer is not None:
         tracer.grad_assigned(tensor)
@@ -282,18 +285,20 @@ setattr(Tensor, "backward", _backward)  # noqa: B010 (mypy knows no attributes t
 
 # --- ways out of the graph
 
-DEPARTURES: deque[tuple[str, Place, str]] = deque(maxlen=256)  # what left the graph, where, and from which node
 
-
-def depart(tensor: Tensor, how: str) -> Cut | None:
+def depart(tensor: Tensor, how: str, limit: int = MANY) -> Cut | None:
     """Note that a value leaves the graph here; the ledger lets errors and `why` name the line."""
     lost = tensor.window is not None and tensor.window.forbids  # its history may be gone, its values are not
     node = tensor.node if lost else current_node(tensor)
-    if node is None:
-        return tensor.cut  # type: ignore[no-any-return]
-    place = here()
-    DEPARTURES.append((how, place, node.name()))
-    return Cut(how, place, node.name())
+    if node is not None:
+        return departed(how, (node,), limit)
+    cut = tensor.cut
+    if type(cut) is Cut and how in OUTWARD and not cut.frozen:
+        departed_further(how, cut)
+    return cut  # type: ignore[no-any-return]
+
+
+OUTWARD = frozenset(("numpy", "item", "tolist", "float()", "int()", "complex()"))  # to where no tensor remains
 
 
 @attribute
@@ -360,7 +365,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
                 "a NumPy array cannot carry the graph along",
             )
         )
-    if force:
+    if force or self.cut is not None:
         depart(self, "numpy")
     array = concrete(self, "numpy()")
     aliasing.expose(array)
@@ -390,15 +395,15 @@ def item(self: Tensor) -> Any:
                 try_="tolist()",
             )
         )
-    if self.node is not None:
-        depart(self, "item")
+    if self.node is not None or self.cut is not None:
+        depart(self, "item", FEW)
     return array.item() if array.dtype.kind != "V" else float(array.reshape(()))
 
 
 @attribute
 def tolist(self: Tensor) -> Any:
     """The values as nested Python lists (a number for a 0-d tensor)."""
-    if self.node is not None:
+    if self.node is not None or self.cut is not None:
         depart(self, "tolist")
     array = concrete(self, "tolist()")
     return array.tolist()
@@ -415,8 +420,8 @@ def _number(self: Tensor, what: str) -> Any:
                 "use .any() or .all()" if what == "bool()" else "use .tolist(), or reduce it first",
             )
         )
-    if self.node is not None and what != "bool()":
-        depart(self, what)
+    if (self.node is not None or self.cut is not None) and what != "bool()":
+        depart(self, what, FEW)
     return array.reshape(-1)[0]
 
 
@@ -556,4 +561,4 @@ def _is_view(self: Tensor) -> bool:
     return self.window is not None
 
 
-__all__ = ["DEPARTURES", "attribute", "readable"]
+__all__ = ["attribute", "readable"]

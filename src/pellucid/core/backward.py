@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from pellucid.core import aliasing, modes
-from pellucid.core.hooks import Watch, after_node, as_tensor, before_node, on_gradient, post_accumulate
+from pellucid.core.departures import RUNS
+from pellucid.core.hooks import Watch, after_node, as_tensor, before_node, on_gradient, post_accumulate, tell_backward
 from pellucid.core.keep import arguments
 from pellucid.core.kinds import Kind
 from pellucid.core.primitive import BOUND, same
@@ -376,14 +377,16 @@ def backward(
     """Add the gradients of the tensors to the `.grad` of the leaves they depend on (or of `inputs` only)."""
     retain = create_graph if retain_graph is None else retain_graph
     landed = walk_from(tensors, gradients, retain, create_graph, _targets(inputs))
+    root = tensors[0].node if tensors else None
+    if root is not None:
+        RUNS.append((weakref.ref(root), root.born, aliasing.tick(), list(map(BORN, landed))))
     receivers = EMPTY
     if inputs is not None:  # gradients go to these tensors only, leaves or not
         receivers = {node: tensor for tensor in inputs if (node := current_node(tensor)) is not None}
         landed = {node: g for node, g in landed.items() if node in receivers}
-    if not create_graph:
-        return commit(landed, False, receivers)
-    with modes.recording(True):
-        commit(landed, True, receivers)
+    with modes.recording(True) if create_graph else NOTHING:
+        commit(landed, create_graph, receivers)
+    tell_backward(tensors, gradients, inputs is not None, create_graph)
 
 
 NOTHING: AbstractContextManager[None] = nullcontext()

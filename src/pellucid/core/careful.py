@@ -14,24 +14,36 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core import aliasing, modes
 from pellucid.core.attention import HALVES, attend, explained
+from pellucid.core.departures import crossed, departed, joins
 from pellucid.core.keep import keeper
 from pellucid.core.kinds import Kind, layers, plain
 from pellucid.core.modes import Mode
 from pellucid.core.packing import note_exposed, pack
 from pellucid.core.primitive import BOUND, Primitive
 from pellucid.core.provenance import Place, here
-from pellucid.core.tensor import Cut, Node, Tensor, pick, wrap
+from pellucid.core.tensor import Node, Tensor, pick, wrap
 from pellucid.core.views import current_array, current_node, shares_memory, view_of
 from pellucid.errors import explain
 
 FLOAT32 = np.dtype(np.float32)
+FLOATS = frozenset((FLOAT32, np.dtype(np.float64)))
 
 
 def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> Any:
     """Run one operation with all the attention the hot path does not have."""
+    mode = modes.MODE.get() or modes.NORMAL
+    if mode.only_watched and (ready := as_they_are(p, inputs)) is not None:
+        operation = BOUND[p.name]
+        modes.MODE.set(mode.beneath)  # the hot path costs a third of what follows here
+        try:
+            result = operation(ready, *params) if p.variadic else operation(*ready, *params)
+        finally:
+            modes.MODE.set(mode)
+        for observer in mode.listeners:
+            observer.operation(p, ready, params, result if p.outputs != 1 else (result,))
+        return result
     if not any(isinstance(value, Tensor) for value in inputs):
         return on_arrays(p, tuple(inputs), params)
-    mode = modes.current()
     if mode.autocast is not None:
         inputs = mode.autocast.cast(p, inputs)
     tensors = met(p, inputs)
@@ -45,6 +57,28 @@ def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> A
     outs = tuple(_output(p, tensors, node, (i, len(results)), y, params, mode) for i, y in enumerate(results))
     attend(p, tensors, params, outs, mode)
     return outs if p.outputs != 1 else outs[0]
+
+
+def as_they_are(p: Primitive, inputs: Sequence[Any]) -> Sequence[Tensor] | None:
+    """The inputs as tensors if the hot path takes them without a cast: floats of one dtype, or any where any will do.
+
+    As there, the identity of the dtype tells other kinds of array apart.
+    """
+    dtype = None
+    for value in inputs:
+        if isinstance(value, Tensor):
+            kind = value.array.dtype
+            if kind is not dtype:
+                if type(value.array) is not np.ndarray:
+                    return None
+                if p.dtypes != "any" and (dtype is not None or kind not in FLOATS):
+                    return None
+                dtype = kind
+        elif dtype is not None and p.elementwise and p.dtypes != "any" and type(value) in (float, int):
+            return as_they_are(p, [v if isinstance(v, Tensor) else wrap(np.asarray(v, dtype)) for v in inputs])
+        else:
+            return None
+    return inputs
 
 
 def on_arrays(p: Primitive, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
@@ -213,7 +247,7 @@ def recorded(
         return None
     for tensor, parent in zip(tensors, parents, strict=True):
         if parent is None and tensor.cut is not None:
-            refuse_inference(p, tensor)
+            rejoin(p, tensor)
     complex_numbers = any(np.dtype(array.dtype).kind == "c" for array in arrays)
     row = p.conjugated if complex_numbers and p.conjugated is not None else p
     keep = kept_by(p, tuple(parent is not None for parent in parents))
@@ -287,16 +321,16 @@ MULTI_VIEW = "it is one of several views that {} returned"
 
 
 def _why_cut(p: Primitive, tensors: Sequence[Tensor], mode: Mode) -> Any:
+    sources = tuple([tensor.node for tensor in tensors if tensor.node is not None])
+    region = mode.region
+    if region is not None and region.open and sources:
+        crossed(region, p.name, sources)
     if mode.inference:
         return mode
-    sources = [tensor for tensor in tensors if tensor.node is not None]
     if not sources:
         cuts = [tensor.cut if p.view else tensor.cut.beyond for tensor in tensors if tensor.cut is not None]
         return cuts[0] if cuts else None
-    if not mode.grad:
-        return mode
-    node = sources[0].node
-    return Cut(p.name, here(), "" if node is None else node.name())
+    return departed(p.name, sources) if mode.grad else mode
 
 
 def cut_off(p: Primitive, inputs: Sequence[Any], out: Tensor) -> Tensor:
@@ -306,8 +340,9 @@ def cut_off(p: Primitive, inputs: Sequence[Any], out: Tensor) -> Tensor:
     return out
 
 
-def refuse_inference(p: Primitive, tensor: Tensor) -> None:
-    """A tensor made under inference_mode cannot be saved for backward."""
+def rejoin(p: Primitive, tensor: Tensor) -> None:
+    """A tensor that was cut off takes part in a graph again; one made under inference_mode cannot be saved for that."""
+    joins(tensor.cut)
     if isinstance(tensor.cut, Mode) and tensor.cut.inference:
         made = tensor.cut.entered
         raise RuntimeError(

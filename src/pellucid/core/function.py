@@ -323,7 +323,7 @@ def _new_node(ctx: FunctionCtx, tensors: tuple[Tensor, ...], outputs: tuple[Any,
     cls = call.function
     for tensor in call.to_save:
         if tensor is not None:
-            careful.refuse_inference(cls._row, tensor)
+            careful.rejoin(cls._row, tensor)
     call.homes = tuple(None if t is None else _home(t, outputs) for t in call.to_save)
     kept = tuple(None if t is None else current_array(t) for t in call.to_save)
     row = cls._row if kept else cls._row_without_memory

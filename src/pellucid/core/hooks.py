@@ -108,20 +108,33 @@ def hook_name(hook: Any) -> str:
 class Watch:
     """Looks at every step of a walk: anomaly mode's check and the observers'."""
 
-    def __init__(self, mode: modes.Mode) -> None:
-        self.check = mode.anomaly and mode.check_nan
-        self.observers = mode.observers
+    def __init__(self, check: bool, gradients: Sequence[Any]) -> None:
+        self.check = check
+        self.gradients = gradients  # what each observer wants to be told of every edge
 
     @classmethod
     def if_needed(cls) -> "Watch | None":
+        """None, unless somebody wants to see every step (an observer without `gradient` does not)."""
         mode = modes.MODE.get()
-        return cls(mode) if mode is not None and (mode.anomaly or mode.observers) else None
+        if mode is None:
+            return None
+        looks = [getattr(observer, "gradient", None) for observer in mode.listeners]
+        gradients = [look for look in looks if look is not None]
+        return cls(mode.anomaly and mode.check_nan, gradients) if mode.anomaly or gradients else None
 
     def step(self, node: Node, g: Any, parent: Node, d: Any) -> None:
         if self.check:
             check_backward(node, g, d)
-        for observer in self.observers:
-            observer.gradient(node, g, parent, d)
+        for look in self.gradients:
+            look(node, g, parent, d)
+
+
+def tell_backward(tensors: Sequence[Tensor], gradients: Sequence[Any], selective: bool, create_graph: bool) -> None:
+    """Tell observers that have a `backward` that gradients have been added to the leaves (selective: to some)."""
+    mode = modes.MODE.get()
+    for observer in () if mode is None else mode.listeners:
+        if hasattr(observer, "backward"):
+            observer.backward(tensors, gradients, selective, create_graph)
 
 
 def check_backward(node: Node, g: Any, d: Any) -> None:

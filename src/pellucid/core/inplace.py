@@ -58,7 +58,7 @@ def _written_directly(ufunc: np.ufunc, target: Tensor, args: tuple[Any, ...], na
     array = target.array
     if type(array) is not np.ndarray or array.dtype.kind != "f":
         return False
-    if mode is not None and (mode.observers or mode.anomaly or mode.tracer is not None):
+    if mode is not None and (mode.listeners or mode.anomaly or mode.tracer is not None):
         return False
     recording = (mode is None or mode.grad) and target.node is not None
     operands = [array]
@@ -170,7 +170,7 @@ def overwrite(target: Tensor, result: Tensor, name: str) -> Tensor:
         if node is not None:
             node.born = aliasing.tick()  # younger than the write: what it kept of the result is the new value
         rebase(target, node, result)
-    for observer in mode.observers:
+    for observer in mode.listeners:
         observer.write(target, name)
     return target
 

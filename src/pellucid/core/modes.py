@@ -11,17 +11,30 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from types import TracebackType
-from typing import Any, TypeVar, cast
+from types import CodeType, TracebackType
+from typing import Any, ClassVar, TypeVar, cast
 
 from pellucid.core.provenance import Place, here
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+class Region:
+    """One run of a no_grad block: which operations in it took values with a graph, as far as it was watched."""
+
+    __slots__ = ("crossings", "entered", "open")
+
+    def __init__(self, entered: Place) -> None:
+        self.entered = entered
+        self.crossings: list[tuple[str, CodeType, int, int, list[int]]] = []  # see core/departures.py
+        self.open = True  # the first few operations are noted, the others run at full speed
+
+
 @dataclass(frozen=True, slots=True)
 class Mode:
     """Everything that may differ from plain recording."""
+
+    frozen: ClassVar[bool] = False  # a Mode may stand in the place of a Cut, see core/tensor.py
 
     grad: bool = True
     inference: bool = False
@@ -33,7 +46,11 @@ class Mode:
     autocast: Any = None  # chooses the dtype an operation computes in, see amp/autocast.py
     entered: Place | None = None  # the line that switched gradients off
     by: str = ""  # the name of that switch
+    region: Region | None = field(default=None, compare=False)  # what happens in that block
     attentive: bool = field(init=False, compare=False)  # more than recording switched off: the hot path cannot act
+    listeners: tuple[Any, ...] = field(init=False, compare=False)  # the observers that want to hear of this mode
+    only_watched: bool = field(init=False, compare=False)  # without its observers, the hot path could act
+    beneath: "Mode | None" = field(init=False, compare=False)  # the same without observers; None: the normal one
 
     @property
     def beyond(self) -> "Mode":
@@ -41,8 +58,18 @@ class Mode:
         return replace(self, inference=False) if self.inference else self
 
     def __post_init__(self) -> None:
-        watchers = (self.anomaly, self.saved_hooks, self.observers, self.tracer is not None, self.autocast is not None)
-        object.__setattr__(self, "attentive", self.grad or any(watchers))
+        """Work out once what operations ask; an observer that is `only_recording` is deaf while gradients are off."""
+        listeners = tuple(each for each in self.observers if self.grad or not getattr(each, "only_recording", False))
+        others = any((self.anomaly, self.saved_hooks, self.tracer is not None, self.autocast is not None))
+        beneath = replace(self, observers=()) if listeners and not others else None
+        normal = beneath is not None and beneath == NORMAL
+        found = {
+            "listeners": listeners, "attentive": self.grad or others or bool(listeners),
+            "beneath": None if normal else beneath,
+            "only_watched": beneath is not None and (normal or not beneath.attentive),
+        }  # fmt: skip
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
 
 
 NORMAL = Mode()
@@ -125,9 +152,10 @@ class _Switch:
         self._before = MODE.get()
         changes = self.changes()
         if changes.get("grad") is False:
-            changes.update(entered=here(), by=self.__class__.__name__)
+            line = here()
+            changes.update(entered=line, by=self.__class__.__name__, region=Region(line))
         elif changes.get("grad"):
-            changes.update(entered=None, by="")
+            changes.update(entered=None, by="", region=None)
         install(replace(self._before or NORMAL, **changes))
         return None
 

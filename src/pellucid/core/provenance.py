@@ -23,7 +23,7 @@ def outside(frame: FrameType) -> FrameType:
     """Step out of Pellucid's own frames to the user's frame that called in."""
     while True:
         name = frame.f_code.co_filename
-        if name in USERS or not _is_ours(name) or frame.f_back is None:
+        if name not in OURS and (name in USERS or not _is_ours(name)) or frame.f_back is None:
             return frame
         frame = frame.f_back
 

@@ -17,7 +17,7 @@ from pellucid.core.packing import unpacked
 from pellucid.core.primitive import INPUTS, kept_names
 from pellucid.core.provenance import Place
 from pellucid.core.tensor import Freed, Node, Tensor, pick, wrap
-from pellucid.errors import InplaceError, explain
+from pellucid.errors import FreedGraphError, InplaceError, explain
 
 ndarray = np.ndarray
 
@@ -26,7 +26,7 @@ def saved_values(node: Node) -> Any:
     """The kept values of a node, checked: not given back yet, not overwritten since."""
     saved = node.saved
     if type(saved) is Freed:
-        raise RuntimeError(second_backward(node, saved))
+        raise second_backward(node, saved)
     if not node.primitive.keeps:
         return saved
     if node.extra is not None:
@@ -87,7 +87,7 @@ def check_writes(node: Node, saved: Any) -> None:
     for name, array in named_values(node, saved):
         write = aliasing.write_to(getattr(array, "value", array))
         if write is not None and write.tick > node.born:
-            raise InplaceError(overwritten(node, name, array, write.operation, write.place))
+            raise overwritten(node, name, array, write.operation, write.place)
 
 
 def check_fingerprints(node: Node) -> None:
@@ -95,7 +95,7 @@ def check_fingerprints(node: Node) -> None:
     assert node.extra is not None
     for array, mark in node.extra.fingerprints:
         if aliasing.fingerprint(array) != mark:
-            raise InplaceError(overwritten(node, "value", array, "NumPy (a write to an array that shares it)", None))
+            raise overwritten(node, "value", array, "NumPy (a write to an array that shares it)", None)
 
 
 def check_exposed(node: Node, saved: Any) -> None:
@@ -108,7 +108,7 @@ def check_exposed(node: Node, saved: Any) -> None:
                 continue
             if aliasing.fingerprint(owner) != exposure[2]:
                 by = "NumPy (a write to an array that shares it, from .numpy())"
-                raise InplaceError(overwritten(node, name, array, by, None))
+                raise overwritten(node, name, array, by, None)
 
 
 ROLES = {
@@ -117,25 +117,31 @@ ROLES = {
 }  # fmt: skip
 
 
-def overwritten(node: Node, name: str, array: Any, by: str, place: Place | None) -> str:
-    """The message PyTorch ends with "Good luck!"; ours ends with two lines of the user's."""
+def overwritten(node: Node, name: str, array: Any, by: str, place: Place | None) -> InplaceError:
+    """The error whose message PyTorch ends with "Good luck!"; ours ends with two lines of the user's."""
     what = ROLES.get(name, "one of its inputs")
     version = f", version {aliasing.version_of(array)}" if isinstance(array, ndarray) else ""
-    return explain(
+    message = explain(
         f"backward of {node.primitive.name} needs {what}, but that was overwritten by {by}",
         f"saved at {node.place}" + (f"\n         overwritten at {place}" if place is not None else ""),
         "one of the variables needed for gradient computation has been modified by an inplace operation "
         f"(shape {tuple(array.shape)}{version})",
         "use the out-of-place form there (y = y + 1 instead of y += 1), or write to a clone() of it",
     )
+    error = InplaceError(message)
+    error.saved_at, error.written_at = node.place, place
+    return error
 
 
-def second_backward(node: Node, freed: Freed) -> str:
+def second_backward(node: Node, freed: Freed) -> FreedGraphError:
     """A graph was walked twice: name both walks and the op whose values are gone."""
-    return explain(
+    message = explain(
         f"Trying to backward through the graph a second time: {node.name()} has given its saved values back",
         f"the first backward ran at {freed.place}\n         the operation was recorded at {node.place}",
         "saved values are freed as backward uses them",
         "backward(retain_graph=True) the first time, one combined loss (loss_a + loss_b).backward(), "
         "or detach() what is carried over from an earlier step",
     )
+    error = FreedGraphError(message)
+    error.first, error.recorded_at = freed.place, node.place
+    return error

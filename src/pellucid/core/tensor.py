@@ -256,13 +256,18 @@ class Freed:
 class Cut:
     """Why a tensor has no graph although its inputs had one."""
 
-    __slots__ = ("by", "entered", "source")
+    __slots__ = ("behind", "born", "by", "entered", "frozen", "leaves", "origin", "source")
     inference = False  # a Mode, which may stand in the same place, may say otherwise
 
-    def __init__(self, by: str, entered: Place, source: str = "") -> None:
+    def __init__(self, by: str, entered: Place, source: str = "", frozen: bool = False) -> None:
         self.by = by  # detach, argmax, ...
         self.entered = entered
         self.source = source  # the name of the node that was left behind
+        self.frozen = frozen  # not cut off: asked for no gradient
+        self.born = tick()
+        self.behind = 0  # the number of the node that was left behind
+        self.leaves: tuple[int, ...] = ()  # the leaves it depended on, see core/departures.py
+        self.origin: weakref.ref[Node] | None = None  # the node itself where its leaves were too many to look for
 
     @property
     def beyond(self) -> "Cut":

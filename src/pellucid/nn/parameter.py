@@ -3,8 +3,10 @@
 import copy
 from typing import Any
 
+from pellucid.core.departures import departed
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor
+from pellucid.core.views import current_node
 from pellucid.errors import explain
 from pellucid.ops.create import empty
 
@@ -34,6 +36,8 @@ def _sharing(cls: type[Tensor], data: Any) -> Tensor:
         raise TypeError(f"cannot assign '{type(data).__name__}' object: a {cls.__name__} holds a torch.Tensor")
     made: Tensor = object.__new__(cls)
     made.array, made.node, made._grad, made.window, made.cut = source.array, None, None, None, None
+    node = current_node(source)
+    made.cut = None if node is None else departed(cls.__name__, (node,))
     return made
 
 

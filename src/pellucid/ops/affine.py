@@ -232,7 +232,7 @@ def _linear_with_bias(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray
 
 def _input_gradient(g: Any, b: Any) -> Any:
     """The gradient of x in x @ W.T, for x of any rank."""
-    return matmul(g, b)
+    return matmul_row(g, b) if g.ndim > 1 else matmul(g, b)
 
 
 def _weight_gradient(g: Any, a: Any) -> Any:

@@ -12,10 +12,10 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core import aliasing
-from pellucid.core.attributes import DEPARTURES, attribute, concrete
+from pellucid.core.attributes import attribute, concrete
+from pellucid.core.departures import departed
 from pellucid.core.kinds import Kind, plain
-from pellucid.core.provenance import here
-from pellucid.core.tensor import Cut, Tensor
+from pellucid.core.tensor import Tensor
 from pellucid.core.views import current_array, current_node
 from pellucid.ops.arguments import refusal
 from pellucid.ops.create import check_room, converted, made, natural, shape_from
@@ -94,9 +94,7 @@ def marked(result: Tensor, sources: Iterable[Any], by: str = "tensor") -> Tensor
     for source in sources:
         node = current_node(source) if isinstance(source, Tensor) else None
         if node is not None and result.cut is None:
-            place = here()
-            DEPARTURES.append((by, place, node.name()))
-            result.cut = Cut(by, place, node.name())
+            result.cut = departed(by, (node,))
     return result
 
 

@@ -37,7 +37,7 @@ def _evaluate(arrays: Sequence[np.ndarray], terms: Terms, output: str) -> np.nda
     if len(arrays) == 2:
         return _pair(arrays[0], arrays[1], terms[0], terms[1], output)
     left, names = list(arrays), list(terms)
-    for places in _order(tuple(a.shape for a in arrays), terms, output):
+    for places in contraction_order(tuple(a.shape for a in arrays), terms, output):
         taken, letters = [left.pop(i) for i in places], [names.pop(i) for i in places]
         needed = set(output).union(*names)
         kept = "".join(letter for letter in dict.fromkeys("".join(letters)) if letter in needed)
@@ -47,7 +47,7 @@ def _evaluate(arrays: Sequence[np.ndarray], terms: Terms, output: str) -> np.nda
 
 
 @lru_cache(maxsize=512)
-def _order(shapes: tuple[tuple[int, ...], ...], terms: Terms, output: str) -> list[tuple[int, ...]]:
+def contraction_order(shapes: tuple[tuple[int, ...], ...], terms: Terms, output: str) -> list[tuple[int, ...]]:
     """The order of pairwise contractions, worked out once per equation and shapes."""
     like = [np.broadcast_to(np.empty(()), shape) for shape in shapes]
     path = np.einsum_path(f"{','.join(terms)}->{output}", *like, optimize="optimal" if len(shapes) < 6 else "greedy")[0]
@@ -140,9 +140,7 @@ def _spread(a: np.ndarray, letters: str, output: str) -> np.ndarray:
 
 def _pullback(g: Any, inputs: Any, shapes: Any, needs: Any, terms: Terms, output: str) -> list[Any]:
     """The gradient of each operand that needs one."""
-    return [
-        _gradient(i, g, inputs, shapes[i], terms, output) if need else None for i, need in enumerate(needs)
-    ]
+    return [_gradient(i, g, inputs, shapes[i], terms, output) if need else None for i, need in enumerate(needs)]
 
 
 def _gradient(i: int, g: Any, inputs: tuple[Any, ...], shape: tuple[int, ...], terms: Terms, output: str) -> Any:
@@ -260,9 +258,7 @@ def _spelled(equation: str, ranks: tuple[int, ...]) -> tuple[Terms, str]:
                   f"dimensions ({ranks[i]}) for operand {i} and no ellipsis was given")  # fmt: skip
     used = {letter for letter in equation if letter in ascii_letters}
     spare = "".join(letter for letter in reversed(ascii_letters) if letter not in used)[: max(hidden)]
-    full = tuple(
-        term.replace("...", spare[len(spare) - extra :]) for term, extra in zip(terms, hidden, strict=True)
-    )
+    full = tuple(term.replace("...", spare[len(spare) - extra :]) for term, extra in zip(terms, hidden, strict=True))
     if output is None:
         everything = "".join(full)
         return full, spare + "".join(sorted(c for c in set(everything) - set(spare) if everything.count(c) == 1))

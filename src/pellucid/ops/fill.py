@@ -46,7 +46,7 @@ zero_row = bind(multilinear("zero", np.zeros_like, lambda g: zeros_like_row(g), 
 def recording(*tensors: Any) -> bool:
     """Whether an in-place operation on these must go through the graph, a kind of array or an observer."""
     mode = modes.MODE.get()
-    if mode is not None and (mode.observers or mode.anomaly):
+    if mode is not None and (mode.listeners or mode.anomaly):
         return True
     if any(type(t.array) is not ndarray for t in tensors):
         return True

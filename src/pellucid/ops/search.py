@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from pellucid.core.attributes import concrete
+from pellucid.core.departures import departed
 from pellucid.core.primitive import constant
-from pellucid.core.provenance import here
 from pellucid.core.record import bind
-from pellucid.core.tensor import Cut, Tensor, wrap
+from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.along import take_along_row
 from pellucid.ops.arguments import axis_of, is_floating, name_of, refusal, refuse
 from pellucid.ops.create import check_room
@@ -16,7 +16,7 @@ from pellucid.ops.operation import READS_VALUES, call, operation
 
 
 def _cut_by(name: str, input: Any, array: np.ndarray) -> Tensor:
-    cut = input.cut if input.node is None else Cut(name, here(), input.node.name())
+    cut = input.cut if input.node is None else departed(name, (input.node,))
     return wrap(array, None, cut)
 
 

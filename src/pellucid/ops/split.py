@@ -5,7 +5,9 @@ cost of a split does not depend on how many parts are used.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate, pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,8 @@ Indices = tuple[tuple[Any, ...], ...]
 
 
 def _put_together(parts: tuple[ndarray, ...], indices: Indices, shape: Shape) -> ndarray:
-    out = np.zeros(shape, parts[0].dtype)
+    whole = sum([part.size for part in parts]) == prod(shape)  # they are disjoint
+    out = (np.empty if whole else np.zeros)(shape, parts[0].dtype)
     for part, index in zip(parts, indices, strict=True):
         out[index] = part
     return out
@@ -117,6 +120,11 @@ def parts_of_size(input: Any, split_size: Any, dim: int) -> Indices:
     length = input.shape[axis]
     if size < 0 or (size == 0 and length):
         raise refusal(RuntimeError, f"split expects split_size be non-negative, but got split_size={size}")
+    return _equal_ranges(length, size, axis)
+
+
+@lru_cache(maxsize=256)
+def _equal_ranges(length: int, size: int, axis: int) -> Indices:
     sizes = [size] * (length // size) + ([length % size] if length % size else []) if size and length else [length]
     return _ranges(sizes, axis)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pellucid.core import modes
+from pellucid.core.departures import cleared
 from pellucid.core.provenance import here, warn
 from pellucid.core.tensor import Handle, Hooks, Tensor, wrap
 from pellucid.dtypes import float64, get_default_dtype
@@ -127,6 +128,7 @@ class Optimizer:
                     p.grad = None
                 else:  # the same without asking who looks on: a tenth of the price
                     p._grad = None
+        cleared(self, "zero_grad()")
 
     # --- parameter groups
 

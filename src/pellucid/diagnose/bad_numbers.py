@@ -1,0 +1,349 @@
+"""Where bad numbers begin: the first operation, forward or backward, that made NaN or Inf, and what kind of slip it is.
+
+The rules of the group "bad numbers" share this: each reports the roots of its own code.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pellucid.diagnose.events import Flow, Operation, Pass, Value, has_nan, is_finite
+from pellucid.diagnose.finding import Finding, Related, Spot
+from pellucid.diagnose.trace import Trace
+from pellucid.nn.modules.loss import _Loss
+
+LOGS = frozenset(("log", "log2", "log10", "log1p", "logit", "xlogy", "special_xlog1py", "log_ndtr", "logaddexp"))
+ROOTS = frozenset((
+    "sqrt", "rsqrt", "pow", "pow_number", "linalg_vector_norm", "std", "std_mean", "hypot", "cdist",
+))  # fmt: skip
+POWERS = frozenset(("pow", "pow_number", "pow_of_number", "float_power"))
+DIVISIONS = frozenset((
+    "div", "div_rounded", "reciprocal", "rsqrt", "fmod", "remainder", "std", "var", "std_mean", "var_mean", "mean",
+    "mean_all", "softmax", "log_softmax", "moments", "batch_norm", "layer_norm", "atan2", "addcdiv",
+))  # fmt: skip
+DOMAINS = frozenset(("asin", "acos", "acosh", "atanh", "lgamma", "digamma", "erfinv"))
+CHOOSERS = frozenset(("where", "masked_fill", "masked_select", "maximum", "minimum", "clamp", "clamp_min", "clamp_max"))
+DELIBERATE = frozenset(("masked_fill", "full", "fill", "write", "index_put", "masked_scatter", "cast", "tensor"))
+
+CURES = {
+    "log-of-zero": "keep the argument above zero, or use the form that never leaves the logarithm:\n"
+    "- torch.log(p)\n+ torch.log(p.clamp(min=1e-8))\n"
+    "(for probabilities: F.log_softmax(logits, dim) instead of log(softmax(...)), "
+    "F.binary_cross_entropy_with_logits instead of log(sigmoid(...)))",
+    "division-by-zero": "keep the divisor away from zero:\n- x / total\n+ x / total.clamp(min=1e-8)\n"
+    "(F.normalize(x, eps=...) for norms; unbiased=False for the deviation of few elements)",
+    "sqrt-at-zero": "keep its argument above zero, inside the root:\n- torch.sqrt(x)\n+ torch.sqrt(x + 1e-8)",
+    "overflow": "keep the argument small: subtract the maximum first (torch.logsumexp, log_softmax do), clamp it, "
+    "or compute in a wider dtype",
+    "nan-in-unselected-branch": "make the argument safe before the operation, not the result after it:\n"
+    "- torch.where(ok, f(x), other)\n+ torch.where(ok, f(torch.where(ok, x, 1.0)), other)",
+    "out-of-domain": "keep the argument inside the function's domain, e.g. x.clamp(-1 + 1e-6, 1 - 1e-6)",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Root:
+    """The first bad value of a pass: its code, where it is, and what was measured."""
+
+    code: str
+    spot: Spot
+    message: str
+    evidence: str
+    number: int
+    related: tuple[Related, ...] = ()
+    fix: str = ""
+
+    def finding(self) -> Finding:
+        return Finding(
+            self.code, self.spot, self.message, self.evidence, self.fix or CURES[self.code], related=self.related,
+            since=self.number,
+        )  # fmt: skip
+
+
+class Watch:
+    """Remembers the root of the first bad pass; every rule of the group has one."""
+
+    def __init__(self) -> None:
+        self.root: Root | None = None
+        self.seen = False
+
+    def look(self, done: Pass, trace: Trace) -> None:
+        """Find the root, unless an earlier pass was bad already."""
+        if self.seen or not is_bad(done):
+            return
+        self.seen = True
+        self.root = root_of(done, trace)
+
+
+def is_bad(done: Pass) -> bool:
+    """Whether the loss or a gradient of a pass is not finite, or it broke off on the way with such numbers."""
+    event = done.backward
+    if event is None:
+        return bool(done.bad) and any(call.result is not None and not _fine(call.result) for call in done.losses)
+    return not np.isfinite(event.loss) or bool(done.bad_gradients) or not np.isfinite(event.gradient_norm)
+
+
+def root_of(done: Pass, trace: Trace) -> Root | None:
+    """The first cause of the bad numbers in a pass; the same for everyone who asks."""
+    if not hasattr(done, "root"):
+        done.root = _find(done, trace)  # type: ignore[attr-defined]
+    return done.root  # type: ignore[attr-defined, no-any-return]
+
+
+def _find(done: Pass, trace: Trace) -> Root | None:
+    data = _bad_data(done)
+    made = _first_making(done)
+    if data is not None and (made is None or data[1] < made.order):
+        return _data_root(done, data[0], data[1])
+    if made is not None:
+        return _forward_root(done, made)
+    if done.bad_gradients:
+        return _backward_root(done, done.bad_gradients[0])
+    return None
+
+
+# --- bad data
+
+
+def _bad_data(done: Pass) -> tuple[Value, int] | None:
+    """A value from outside that is not finite and was used on the way to the loss, and when."""
+    wanted = done.toward_loss or set(done.operations)
+    for operation in done.operations:
+        if operation not in wanted or operation.op in DELIBERATE:
+            continue
+        for value in operation.inputs:
+            if _came_bad(value) and not operation.finite:
+                return value, operation.order
+    return None
+
+
+def _came_bad(value: Value) -> bool:
+    """Whether a value was bad before any operation of ours touched it: data, not a parameter and not a mask."""
+    if value.parameter is not None or value.array is None or is_finite(value.array) or value.requires_grad:
+        return False
+    maker = value.maker
+    while maker is not None:  # moved, sliced or written into: the numbers came from outside all the same
+        bad = [part for part in maker.inputs if part.array is not None and not is_finite(part.array)]
+        if not bad:
+            return maker.op in ("write", "tensor") or _is_given(maker)
+        maker = bad[0].maker
+    return has_nan(value.array) or bool(np.isposinf(np.asarray(value.array, np.float64)).any())
+
+
+def _is_given(operation: Operation) -> bool:
+    """Whether an operation only puts a given Inf or NaN somewhere."""
+    return operation.op in DELIBERATE
+
+
+def _data_root(done: Pass, value: Value, order: int) -> Root:
+    array = np.asarray(value.array, np.float64)
+    bad = ~np.isfinite(array)
+    index = tuple(int(i) for i in np.unravel_index(int(bad.argmax()), bad.shape))
+    entered = _entrance(done, value, order)
+    related = tuple(Related(Spot.of(op.place), "the data is used here") for op in done.uses.get(value, [])[:1])
+    return Root(
+        "nan-input", entered, "the data already holds NaN or Inf before the model computes anything",
+        f"{int(bad.sum())} of {bad.size} elements of the input of shape {value.shape} are not finite, the first is "
+        f"{array[index]} at index {index}", done.number, related,
+        "clean the data before training:\n+ assert torch.isfinite(x).all()\n+ x = torch.nan_to_num(x)",
+    )  # fmt: skip
+
+
+def _entrance(done: Pass, value: Value, order: int) -> Spot:
+    """Where a batch enters: the call of the model that takes it, else the first operation on it."""
+    for call in done.outermost():
+        bad = any(v is value or (v.array is not None and v.floating and not is_finite(v.array)) for v in call.inputs)
+        if bad and not isinstance(call.module, _Loss):
+            return call.spot
+    for loss in done.losses:
+        if value in (loss.input, loss.target):
+            return loss.spot
+    return next(op.spot for op in done.operations if op.order == order)
+
+
+# --- bad numbers made in forward
+
+
+def _first_making(done: Pass) -> Operation | None:
+    """The first operation whose bad result got into the loss."""
+    event = done.backward
+    if event is not None and np.isfinite(event.loss):
+        return None
+    wanted = done.toward_loss
+    for operation in done.bad:
+        if (not wanted or operation in wanted) and not _deliberate(operation) and _spreads(operation, done):
+            return operation
+    return None
+
+
+def _deliberate(operation: Operation) -> bool:
+    """Whether an operation was told to write Inf: a mask."""
+    given = any(isinstance(p, float) and not np.isfinite(p) for p in operation.params)
+    return given or operation.op in DELIBERATE and not operation.op == "cast"
+
+
+def _spreads(operation: Operation, done: Pass) -> bool:
+    """Whether the bad result makes other results bad, up to the loss."""
+    if done.backward is None:
+        return True
+    root, seen, stack = done.backward.root, set(), [operation]
+    while stack:
+        current = stack.pop()
+        if root in current.outputs:
+            return True
+        for value in current.outputs:
+            for consumer in done.uses.get(value, ()):
+                if consumer not in seen and not consumer.finite:
+                    seen.add(consumer)
+                    stack.append(consumer)
+    return False
+
+
+def _forward_root(done: Pass, operation: Operation) -> Root:
+    code = code_of(operation)
+    index, label, count = _where_bad(operation)
+    given = ", ".join(_value_at(value, index, operation.output.shape) for value in operation.inputs)
+    return Root(
+        code, operation.spot, _sentence(code, operation),
+        f"{operation.op} gave {label} at index {index} from {given}; {count} of {operation.output.size} elements are "
+        f"not finite{_inside(operation)}; first seen in pass {done.number}",
+        done.number, _made_by(operation),
+    )  # fmt: skip
+
+
+def code_of(operation: Operation) -> str:
+    """What kind of slip made an operation return a bad number."""
+    op = operation.op.removesuffix("_")
+    arrays = [np.asarray(v.array, np.float64) for v in operation.inputs if v.array is not None and v.floating]
+    if op in LOGS:
+        return "log-of-zero"
+    if op in DOMAINS:
+        return "out-of-domain"
+    if op == "sqrt" or (op in POWERS and _nan_made(operation)):
+        return "sqrt-at-zero"
+    if op in POWERS:
+        return "division-by-zero" if arrays and (arrays[0] == 0).any() else "overflow"
+    if op in DIVISIONS:
+        return "division-by-zero"
+    return "overflow"
+
+
+def _nan_made(operation: Operation) -> bool:
+    return any(has_nan(value.array) for value in operation.outputs)
+
+
+SENTENCES = {
+    "log-of-zero": "{op} is taken of zero or of a negative number",
+    "division-by-zero": "{op} divides by zero, or by something that vanishes",
+    "sqrt-at-zero": "{op} is taken of a negative number",
+    "overflow": "the result of {op} is too large for {dtype}",
+    "out-of-domain": "{op} is called outside the range in which it is defined",
+}
+
+
+def _sentence(code: str, operation: Operation) -> str:
+    return SENTENCES[code].format(op=operation.op, dtype=operation.output.dtype)
+
+
+def _where_bad(operation: Operation) -> tuple[tuple[int, ...], str, int]:
+    value = next((v for v in operation.outputs if v.array is not None and not is_finite(v.array)), operation.output)
+    array = np.asarray(value.array, np.float64)
+    bad = np.isnan(array) if np.isnan(array).any() else ~np.isfinite(array)
+    index = tuple(int(i) for i in np.unravel_index(int(bad.argmax()), bad.shape))
+    return index, str(array[index]), int((~np.isfinite(array)).sum())
+
+
+def _value_at(value: Value, index: tuple[int, ...], shape: tuple[int, ...]) -> str:
+    """The element of an input that belongs to an element of the result, or the input's range."""
+    if value.array is None:
+        return "an input"
+    array = np.asarray(value.array, np.float64) if value.floating else value.array
+    try:
+        return f"{np.broadcast_to(array, shape)[index]:.6g}"
+    except (ValueError, IndexError, TypeError):
+        if not array.size:
+            return "an empty tensor"
+        return f"values between {array.min():.4g} and {array.max():.4g}"
+
+
+def _inside(operation: Operation) -> str:
+    call = operation.module
+    return f", in {call.path} ({type(call.module).__name__})" if call is not None and call.path else ""
+
+
+def _made_by(operation: Operation) -> tuple[Related, ...]:
+    """Where the value came from that the operation could not take."""
+    made = next((v.maker for v in operation.inputs if v.maker is not None and v.maker.spot != operation.spot), None)
+    return () if made is None else (Related(made.spot, f"its input was made here, by {made.op}"),)
+
+
+# --- bad numbers made in backward
+
+
+def _backward_root(done: Pass, flow: Flow) -> Root:
+    operation = flow.operation
+    spot = Spot.of(flow.place)
+    chooser = None if operation is None else _chosen_later(operation, done)
+    bad = ~np.isfinite(np.asarray(flow.gradient, np.float64))
+    evidence = (
+        f"the gradient that reached {flow.op} was finite (norm {flow.incoming:.3g}), the one it passed on is not: "
+        f"{int(bad.sum())} of {bad.size} elements{_inputs_text(operation)}; first seen in pass {done.number}"
+    )
+    if chooser is not None:
+        return Root(
+            "nan-in-unselected-branch", spot,
+            f"{flow.op} is computed also where {chooser.op} does not select it: its derivative there is not finite, and "
+            "zero times that is NaN", evidence, done.number, (Related(chooser.spot, "the result is selected here"),),
+        )  # fmt: skip
+    code = _backward_code(flow)
+    return Root(code, spot, BACKWARD_SENTENCES[code].format(op=flow.op), evidence, done.number)
+
+
+BACKWARD_SENTENCES = {
+    "log-of-zero": "the derivative of {op} at zero is infinite",
+    "division-by-zero": "the derivative of {op} divides by zero",
+    "sqrt-at-zero": "the derivative of {op} at zero is infinite",
+    "overflow": "the gradient of {op} is too large for its dtype",
+    "out-of-domain": "the derivative of {op} at the end of its range is infinite",
+}
+
+
+def _backward_code(flow: Flow) -> str:
+    op = flow.op.removesuffix("_")
+    if op in LOGS:
+        return "log-of-zero"
+    if op in DOMAINS:
+        return "out-of-domain"
+    if op in ROOTS:
+        return "sqrt-at-zero"
+    return "division-by-zero" if op in DIVISIONS else "overflow"
+
+
+def _chosen_later(operation: Operation, done: Pass) -> Operation | None:
+    """The `where` further on that picks among results of which this one is not always picked."""
+    seen, stack = {operation}, [operation]
+    while stack:
+        current = stack.pop(0)
+        for value in current.outputs:
+            for consumer in done.uses.get(value, ()):
+                if consumer.op == "where" and value in consumer.inputs[-2:]:
+                    return consumer
+                if consumer not in seen and consumer.output.shape == operation.output.shape:
+                    seen.add(consumer)
+                    stack.append(consumer)
+    return None
+
+
+def _inputs_text(operation: Operation | None) -> str:
+    if operation is None or not operation.inputs or operation.inputs[0].array is None:
+        return ""
+    array = np.asarray(operation.inputs[0].array, np.float64)
+    if not array.size:
+        return ""
+    zeros = int((array == 0).sum())
+    return f"; its input lies between {array.min():.4g} and {array.max():.4g}, {zeros} elements are exactly 0"
+
+
+def _fine(value: Value) -> bool:
+    return value.array is None or is_finite(value.array)

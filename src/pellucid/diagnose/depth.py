@@ -1,0 +1,121 @@
+"""How the gradient changes on its way from the loss to the input, layer by layer and line by line."""
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from pellucid.diagnose.events import Flow, Operation, Parameter, Pass, norm_of
+from pellucid.diagnose.finding import Spot
+from pellucid.diagnose.measures import flows_of, is_weighted, on_path, once
+
+# Operations whose gain is a property of their values, not of a mere change of shape.
+GAINING = frozenset((
+    "sigmoid", "tanh", "softmax", "safe_softmax", "relu", "leaky_relu", "elu", "selu", "celu", "gelu", "silu",
+    "softplus", "hardtanh", "hardsigmoid", "log_sigmoid", "mul", "div", "pow_number", "exp", "mish", "softsign", "sin",
+    "cos",
+))  # fmt: skip
+LEAST = 1e-300
+STEPS = 8  # uses of the same weights in the same line that make a recurrence
+
+
+@dataclass
+class Chain:
+    """The weights that a gradient passes on its way, the earliest in the forward pass first."""
+
+    norms: list[float]  # of the gradient that arrives at each layer
+    signals: list[float]  # the same times the size of the layer's input: what its weights can learn from
+
+    @property
+    def ratio(self) -> float:
+        """The gradient at the first layers against that at the last ones."""
+        return _ends(self.norms)
+
+    @property
+    def signal_ratio(self) -> float:
+        return _ends(self.signals)
+
+    def gradual(self, falling: bool) -> bool:
+        """Whether it changes a little with most of the layers, not all at once somewhere."""
+        steps = [math.log(max(a, LEAST) / b) for a, b in zip(self.norms, self.norms[1:], strict=False) if b > 0]
+        steps = [-step for step in steps] if falling else steps
+        total = sum(steps)
+        moving = sum(step > 0.1 for step in steps)
+        return bool(steps) and total > 0 and moving >= 0.6 * len(steps) and max(steps) <= 0.6 * total
+
+
+@dataclass
+class Profile:
+    """One pass: the chain over different weights, the chains over repeated uses of one, and the gain of each line."""
+
+    layers: Chain
+    repeated: dict[Spot, Chain]
+    gains: dict[Spot, float] = field(default_factory=dict)  # the logarithm of the gain of all operations there
+    operations: dict[Spot, Operation] = field(default_factory=dict)  # the strongest of them, for the text
+    largest_inside: tuple[float, Operation | None] = (0.0, None)  # the gain inside a recurrent layer
+
+
+@once
+def profile(done: Pass) -> Profile:
+    """Measure a pass whose backward has ended."""
+    flows = flows_of(done)
+    path = [op for op in on_path(done) if op in flows]
+    weighted = [(op, parameter) for op in path if (parameter := _parameter(op)) is not None]
+    firsts: dict[Parameter, Operation] = {}
+    uses: dict[tuple[Spot, Parameter], list[Operation]] = defaultdict(list)
+    for op, parameter in weighted:
+        uses[op.spot, parameter].append(op)
+        if is_weighted(op):
+            firsts.setdefault(parameter, op)
+    repeated = {spot: _chain(ops, flows) for (spot, _), ops in uses.items() if len(ops) >= STEPS}
+    found = Profile(_chain(list(firsts.values()), flows), repeated)
+    last = weighted[-1][0].order if weighted else 0
+    _note_gains(found, [op for op in path if op.order <= last], flows)  # what follows is the loss
+    return found
+
+
+def _chain(operations: list[Operation], flows: dict[Operation, list[Flow]]) -> Chain:
+    norms = [flows[op][-1].incoming for op in operations]
+    signals = [norm * _input_norm(op) for norm, op in zip(norms, operations, strict=True)]
+    return Chain([n for n in norms if math.isfinite(n)], [s for s in signals if s > 0 and math.isfinite(s)])
+
+
+def _input_norm(operation: Operation) -> float:
+    """The norm of what the weights are applied to."""
+    return max((norm_of(v.array) for v in operation.inputs if v.parameter is None and len(v.shape) > 1), default=0.0)
+
+
+def _parameter(operation: Operation) -> Parameter | None:
+    """The weights that an operation applies: a parameter, perhaps transposed."""
+    if operation.op == "mul":
+        return next((value.parameter for value in operation.inputs if value.parameter is not None), None)
+    for value in operation.inputs if is_weighted(operation) else ():
+        if value.parameter is None and value.maker is not None and value.maker.op in ("t", "transpose", "permute"):
+            value = value.maker.inputs[0]
+        if value.parameter is not None and len(value.shape) > 1:
+            return value.parameter
+    return None
+
+
+def _note_gains(found: Profile, path: list[Operation], flows: dict[Operation, list[Flow]]) -> None:
+    strongest: dict[Spot, float] = {}
+    for op in path:
+        on = [flow for flow in flows[op] if flow.into is None and flow.incoming > 0]
+        if not (op.op in GAINING or is_weighted(op)):
+            continue
+        if op.op in ("elman", "lstm", "gru"):
+            inside = max((f.outgoing / f.incoming for f in flows[op] if f.incoming > 0), default=0.0)
+            found.largest_inside = max(found.largest_inside, (inside, op), key=lambda pair: pair[0])
+        if not on:
+            continue
+        gain = math.log(max(max(flow.outgoing / flow.incoming for flow in on), LEAST))
+        found.gains[op.spot] = found.gains.get(op.spot, 0.0) + gain
+        if abs(gain) >= abs(strongest.get(op.spot, 0.0)):
+            strongest[op.spot], found.operations[op.spot] = gain, op
+
+
+def _ends(values: list[float]) -> float:
+    """The first few against the last few, by the largest of each; 1 where there are too few."""
+    few = max(1, len(values) // 6)
+    if len(values) < 4 or max(values[-few:]) <= 0:
+        return 1.0
+    return max(values[:few]) / max(values[-few:])

@@ -1,0 +1,163 @@
+"""doctor: watch a training run, then say what is wrong with it, the most likely root cause first."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from pellucid.core.provenance import PACKAGE_FOLDER
+from pellucid.diagnose.events import Crash, Pass
+from pellucid.diagnose.finding import Finding, Spot
+from pellucid.diagnose.instruments import listening
+from pellucid.diagnose.ranking import ranked
+from pellucid.diagnose.rules import Rule, all_rules
+from pellucid.diagnose.trace import Trace
+
+__all__ = ["Stop", "doctor"]
+
+CLOSELY = 8  # passes that every rule looks at, from the start on; later ones are sampled
+PATIENCE = 5  # passes in a row without a finite loss after which a run has clearly failed
+
+
+class Stop(BaseException):
+    """The doctor has seen enough; not an Exception, so that a script's own `except Exception` lets it through."""
+
+
+class doctor:
+    """Watch the training inside the block; afterwards `findings` has what is wrong, root cause first.
+
+    >>> import pellucid as torch
+    >>> model = torch.nn.Linear(3, 1)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    >>> with torch.doctor() as d:
+    ...     for _ in range(4):  # nobody calls optimizer.zero_grad()
+    ...         loss = model(torch.ones(2, 3)).square().mean()
+    ...         loss.backward()
+    ...         optimizer.step()
+    >>> [finding.code for finding in d.findings]
+    ['missing-zero-grad']
+    """
+
+    def __init__(
+        self, *, steps: int | None = None, seconds: float | None = None, stop_when_failed: bool = False,
+        rules: Sequence[type[Rule]] | None = None,
+    ) -> None:  # fmt: skip
+        self.steps, self.seconds, self.stop_when_failed = steps, seconds, stop_when_failed
+        self.rules = [kind() for kind in (all_rules() if rules is None else rules)]
+        self.trace = Trace(self._look)
+        self.findings: list[Finding] = []
+        self.failures: dict[str, Exception] = {}  # rules that failed themselves, by code
+        self.stopped = ""  # why the run was ended, if the doctor ended it
+        self._failed = 0
+
+    # --- watching
+
+    def __enter__(self) -> "doctor":
+        self._began = time.monotonic()
+        self._stack = ExitStack()
+        self._stack.enter_context(listening(self.trace))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self._stack.close()
+        if error is not None and not isinstance(error, (Stop, SystemExit, KeyboardInterrupt)):
+            last = self.trace.open.backward
+            self.trace.crash = Crash(error, spot_of(error), last is not None and last.error is error)
+        self._conclude()
+        return isinstance(error, Stop)
+
+    def _look(self, done: Pass) -> None:
+        """A pass has ended: let the rules look at it if it is one of the first, a sample, or a bad one."""
+        bad = done.backward is not None and not np.isfinite(done.backward.loss) or bool(done.bad_gradients)
+        self._failed = self._failed + 1 if bad else 0
+        if done.number < CLOSELY or (bad and self._failed <= PATIENCE) or _sampled(done.number):
+            self._all_look(done)
+        self._stop_if_enough(done.number + 1)
+
+    def _all_look(self, done: Pass) -> None:
+        for rule in self.rules:
+            with self._guarded(rule):
+                rule.look(done, self.trace)
+
+    @contextmanager
+    def _guarded(self, rule: Rule) -> Iterator[None]:
+        """A mistake in one rule must not take the others' findings away."""
+        try:
+            yield
+        except Exception as error:
+            self.failures[rule.code] = error
+
+    def _stop_if_enough(self, passes: int) -> None:
+        if self.steps is not None and passes >= self.steps:
+            self.stopped = f"after {passes} backward passes, as asked"
+        elif self.seconds is not None and time.monotonic() - self._began >= self.seconds:
+            self.stopped = f"after {self.seconds:g} seconds, as asked"
+        elif self.stop_when_failed and self._failed >= PATIENCE:
+            self.stopped = f"the loss or a gradient was not finite {self._failed} times in a row"
+        if self.stopped:
+            raise Stop(self.stopped)
+
+    # --- concluding
+
+    def _conclude(self) -> None:
+        if self.trace.open.operations or self.trace.open.backward is not None:
+            self._all_look(self.trace.open)
+        found: list[Finding] = []
+        for rule in self.rules:
+            with self._guarded(rule):
+                found += rule.findings(self.trace)
+        self.findings = ranked(found, {rule.code: rule.explains for rule in self.rules})
+        if self.trace.crash is not None and not self.errors:
+            self.findings.insert(0, unexplained(self.trace.crash))
+        self.trace.open.forget()
+
+    @property
+    def errors(self) -> list[Finding]:
+        """The findings that are errors."""
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+    def as_json(self) -> dict[str, Any]:
+        """The findings in the form that docs/doctor.md describes."""
+        return {"findings": [finding.as_json() for finding in self.findings]}
+
+    def __str__(self) -> str:
+        if not self.findings and not self.failures:
+            passes = len(self.trace.backwards)
+            return f"No findings in {passes} backward pass{'' if passes == 1 else 'es'}."
+        failed = [f"the rule {code} failed itself, please report it: {e!r}" for code, e in self.failures.items()]
+        return "\n\n".join([*(str(finding) for finding in self.findings), *failed])
+
+
+def unexplained(crash: Crash) -> Finding:
+    """A crash that no rule knows the cause of: its own message has to explain it."""
+    said = str(crash.error).splitlines() or [""]
+    return Finding(
+        "crash", crash.spot, f"the script stopped here with {type(crash.error).__name__}: {said[0]}",
+        " ".join(line.strip() for line in said[1:]) or "the error says no more",
+        "mend this line; the traceback above shows how it was reached",
+    )  # fmt: skip
+
+
+def _sampled(number: int) -> bool:
+    """Later passes that are looked at: every tenth up to 100, every hundredth up to 1000, and so on."""
+    scale = 10
+    while scale * 10 <= number:
+        scale *= 10
+    return number % scale == 0
+
+
+def spot_of(error: BaseException) -> Spot:
+    """The innermost line of the user's code that an error passed through."""
+    found = Spot("<unknown>", 0)
+    trace = error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if not name.startswith((PACKAGE_FOLDER, "<frozen")) and "runpy" not in name:
+            found = Spot(name, trace.tb_lineno)
+        trace = trace.tb_next
+    return found

@@ -1,0 +1,365 @@
+"""What a trace is made of: values, the operations between them, and what happens in the training loop.
+
+One *pass* is everything up to the end of a `backward()`: a forward computation and its gradients. While a pass is
+open its values still have their arrays; the rules look at it just before they are let go.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pellucid.core.aliasing import tick
+from pellucid.core.primitive import Primitive
+from pellucid.core.provenance import Place
+from pellucid.diagnose.finding import Spot
+
+
+@dataclass(slots=True, eq=False)
+class Value:
+    """One tensor between two writes to it."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    array: Any  # an ndarray while its pass is open, then None
+    requires_grad: bool
+    maker: "Operation | None" = None  # None: it came from outside, or is a leaf
+    parameter: "Parameter | None" = None  # the leaf that wants a gradient whose value this is
+    born: int = 0  # the number of the pass in which it was first seen
+    made_at: Place | None = None  # the line of its maker; stays when the pass is over
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def floating(self) -> bool:
+        return self.dtype.kind in "fcV"
+
+
+@dataclass(slots=True, eq=False)
+class Operation:
+    """One operation that ran, in forward: a row of the table, or a way out of the graph such as `detach`."""
+
+    op: str  # the row's name; detach, data, tensor, item, numpy, tolist, float ... for the ways out
+    place: Place
+    inputs: tuple[Value, ...]
+    params: tuple[Any, ...]
+    outputs: tuple[Value, ...]
+    order: int
+    module: "ModuleCall | None"  # the innermost module that was running
+    grad_mode: bool = True
+    switched_off_by: str = ""  # no_grad, inference_mode, set_grad_enabled
+    entered: Place | None = None  # where that was entered
+    within: Place | None = None  # the line that led here, in the function where that was entered
+    primitive: Primitive | None = None
+    node: Any = None  # while the pass is open
+    finite: bool = True  # of all outputs
+    leaves_graph: bool = False  # a way out: detach, item ...
+    written_to: Value | None = None  # the value an in-place operation replaced
+
+    @property
+    def spot(self) -> Spot:
+        return Spot.of(self.place)
+
+    @property
+    def output(self) -> Value:
+        return self.outputs[0]
+
+    @property
+    def recorded(self) -> bool:
+        """Whether gradients can pass through it."""
+        return any(value.requires_grad for value in self.outputs)
+
+    @property
+    def cuts(self) -> bool:
+        """Whether something that wants gradients goes in and nothing that does comes out."""
+        return any(value.requires_grad for value in self.inputs) and not self.recorded
+
+    def spoils(self) -> bool:
+        """Whether bad numbers begin here: Inf or NaN made of finite numbers, or NaN made of numbers without NaN."""
+        if all(is_finite(value.array) for value in self.inputs):
+            return True
+        return any(has_nan(v.array) for v in self.outputs) and not any(has_nan(v.array) for v in self.inputs)
+
+
+@dataclass(slots=True, eq=False)
+class ModuleCall:
+    """One call of a module: what went in, what came out, where the user's code called it."""
+
+    module: Any
+    path: str  # from the outermost module: "encoder.fc1"; "" for the outermost itself
+    place: Place
+    parent: "ModuleCall | None"
+    training: bool
+    grad_mode: bool
+    order: int
+    inputs: tuple[Value, ...] = ()
+    outputs: tuple[Value, ...] = ()
+
+    @property
+    def spot(self) -> Spot:
+        return Spot.of(self.place)
+
+
+@dataclass(slots=True, eq=False)
+class LossCall:
+    """One call of a loss function of nn.functional, directly or through its layer."""
+
+    name: str  # cross_entropy, mse_loss ...
+    place: Place
+    input: Value | None
+    target: Value | None
+    options: dict[str, Any]  # the other arguments, by name
+    order: int
+    result: Value | None = None  # None: it raised
+    module: ModuleCall | None = None
+
+    @property
+    def spot(self) -> Spot:
+        return Spot.of(self.place)
+
+
+@dataclass(slots=True, eq=False)
+class Flow:
+    """The gradient that one operation passed on to one of its inputs in backward."""
+
+    operation: Operation | None  # None: the operation ran in an earlier pass
+    op: str
+    place: Place
+    incoming: float  # the norm of the gradient that came in
+    outgoing: float  # the norm of the gradient that went to this input
+    incoming_size: int
+    outgoing_size: int
+    into: "Parameter | None"  # the leaf it went to, if it was one
+    target: Operation | None  # the operation it went to, if not
+    gradient: Any  # the array that went out, while the pass is open
+
+
+@dataclass(slots=True, eq=False)
+class Parameter:
+    """A leaf that wants, or wanted, gradients: what is known of it over the whole run."""
+
+    name: str
+    shape: tuple[int, ...]
+    created: Place
+    order: int  # when it was first seen
+    born: int = field(default_factory=tick, kw_only=True)  # when it was made, in ticks of the engine
+    tensor: Any  # a weak reference
+    module: Any = None  # the module it belongs to, if any
+    is_module_parameter: bool = False
+    optimizers: list["OptimizerInfo"] = field(default_factory=list)
+    used: int = 0  # passes in which an operation took it
+    last_used: int = -1  # the number of the last such pass
+    reached: int = 0  # passes whose backward gave it a gradient
+    last_reached: int = -1  # the number of the last such pass
+    frozen_at: Place | None = None  # where requires_grad was set to False, the last time
+    frozen_order: int = 0  # when that was
+    gradient_norms: list[float] = field(default_factory=list)  # per pass that reached it, the first thousand
+    initial: Any = None  # a copy of its first values if it is not large
+    written_at: Place | None = None  # where it was last written to by hand before it first got a gradient
+
+    @property
+    def spot(self) -> Spot:
+        return Spot.of(self.created)
+
+
+@dataclass(slots=True, eq=False)
+class OptimizerInfo:
+    """An optimizer: where it was made, what it holds, what its steps did."""
+
+    optimizer: Any  # a weak reference
+    kind: str  # SGD, Adam ...
+    place: Place
+    order: int
+    parameters: list[Parameter] = field(default_factory=list)
+    steps: int = 0
+    rate: float = 0.0  # the learning rate it was made with
+    born: int = field(default_factory=tick)  # when it was made, in ticks of the engine
+    keeps: list[Any] = field(default_factory=list)  # tensors and modules that shall be there when the script has ended
+
+    @property
+    def spot(self) -> Spot:
+        return Spot.of(self.place)
+
+
+# --- the training loop: kept for the whole run
+
+
+@dataclass(slots=True, eq=False)
+class Event:
+    """Something that happened in the loop."""
+
+    place: Place
+    order: int
+    number: int  # of the pass that was open
+
+    @property
+    def spot(self) -> Spot:
+        return Spot.of(self.place)
+
+
+@dataclass(slots=True, eq=False)
+class Backward(Event):
+    """A call of `backward()`: its root, its graph, and the gradients that were there already."""
+
+    loss: float  # the value of a scalar root; the sum of another
+    shape: tuple[int, ...]
+    root: Value
+    nodes: int  # the size of the graph
+    oldest: int  # passes ago that the oldest operation in the graph ran
+    held: frozenset[Parameter]  # the parameters whose .grad was not None and not zero before
+    reached: frozenset[Parameter] = frozenset()  # the parameters that got a gradient
+    gradient_norm: float = 0.0  # of all parameters' .grad afterwards
+    retain_graph: bool = False
+    inside_step: bool = False  # called by the closure of a step, as LBFGS does
+    error: BaseException | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Update(Event):
+    """A step of an optimizer, or a write to parameters by hand (optimizer None)."""
+
+    optimizer: OptimizerInfo | None
+    changed: frozenset[Parameter]  # the parameters whose values changed
+    with_gradient: frozenset[Parameter]  # the parameters that had a .grad
+    ratio: float  # the norm of the change against the norm of the parameters
+    largest: float  # the largest such ratio of one parameter
+    rate: float  # the learning rate of the first group
+    parameter_norm: float
+    finite: bool  # whether all parameters are finite afterwards
+
+
+@dataclass(slots=True, eq=False)
+class Cleared(Event):
+    """Gradients were forgotten: `zero_grad()`, `p.grad = None`, `p.grad.zero_()`."""
+
+    how: str
+    parameters: frozenset[Parameter]
+    held_gradient: frozenset[Parameter]  # those that had a gradient that was not zero
+
+
+@dataclass(slots=True, eq=False)
+class Replaced(Event):
+    """A member of a module, a parameter or a module itself, gave way to another one."""
+
+    name: str
+    old: frozenset[Parameter]
+    new: frozenset[Parameter]
+
+
+@dataclass(slots=True, eq=False)
+class ModeSwitch(Event):
+    """`model.train()` or `model.eval()`."""
+
+    module: Any
+    training: bool
+
+
+@dataclass(slots=True, eq=False)
+class Scheduled(Event):
+    """A step of a learning rate scheduler."""
+
+    before: float
+    after: float
+    scheduler: str
+
+
+@dataclass(slots=True, eq=False)
+class Crash:
+    """The exception that ended the run, and the user's line it left from."""
+
+    error: BaseException
+    spot: Spot
+    in_backward: bool
+
+
+class Pass:
+    """A forward computation and its backward, with everything that was seen on the way."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.operations: list[Operation] = []
+        self.calls: list[ModuleCall] = []
+        self.losses: list[LossCall] = []
+        self.flows: list[Flow] = []
+        self.arrivals: list[tuple[int, Value]] = []  # tensors made of numbers whose origin is unknown, and when
+        self.backward: Backward | None = None  # None: the run ended before
+        self.bad: list[Operation] = []  # operations in which bad numbers begin, in their order
+        self.bad_gradients: list[Flow] = []  # gradients that are not finite though the one coming in was
+
+    @cached_property
+    def uses(self) -> dict[Value, list[Operation]]:
+        """The operations that took each value; ask when the pass is complete."""
+        found: dict[Value, list[Operation]] = {}
+        for operation in self.operations:
+            for value in operation.inputs:
+                found.setdefault(value, []).append(operation)
+        return found
+
+    def of(self, *names: str) -> list[Operation]:
+        """The operations with these names."""
+        return [operation for operation in self.operations if operation.op in names]
+
+    @cached_property
+    def toward_loss(self) -> set[Operation]:
+        """The operations that had a part in the loss by value, whether gradients pass through them or not."""
+        found: set[Operation] = set()
+        stack = [self.backward.root] if self.backward is not None else []
+        while stack:
+            value = stack.pop()
+            maker = value.maker
+            initialises = value.parameter is not None and maker is not None and maker.written_to is not None
+            if maker is not None and maker not in found and not initialises:  # a leaf begins with what is written to it
+                found.add(maker)
+                stack.extend(maker.inputs)
+        return found
+
+    def outermost(self) -> list[ModuleCall]:
+        """The calls of whole models: those that no other module made."""
+        return [call for call in self.calls if call.parent is None]
+
+    def forget(self) -> None:
+        """Let the arrays and the graph go: what the rules needed of them they have seen."""
+        for operation in self.operations:
+            operation.node = None
+            for value in (*operation.inputs, *operation.outputs):
+                value.array = value.maker = None  # the chain of makers would keep every earlier pass
+        for flow in self.flows:
+            flow.gradient = None
+
+
+def is_finite(array: Any) -> bool:
+    """Whether an array has no NaN and no Inf; arrays of other kinds count as finite."""
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fcV":
+        return True
+    if array.dtype.kind == "V" or array.dtype.itemsize == 2:
+        array = array.astype(np.float32)
+    with np.errstate(all="ignore"):
+        total = np.add.reduce(array, axis=None)
+    return bool(np.isfinite(total)) or bool(np.isfinite(array).all())
+
+
+def has_nan(array: Any) -> bool:
+    """Whether an array has a NaN."""
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fcV":
+        return False
+    wide = array.astype(np.float32) if array.dtype.kind == "V" else array
+    return bool(np.isnan(wide).any())
+
+
+def norm_of(array: Any) -> float:
+    """The Euclidean norm of an array, without overflow in the squares."""
+    if not isinstance(array, (np.ndarray, np.generic)) or array.dtype.kind not in "fcVbiu" or not array.size:
+        return 0.0
+    flat = np.asarray(array).reshape(-1)
+    if flat.dtype.kind == "c":
+        flat = np.abs(flat)
+    with np.errstate(all="ignore"):
+        if flat.dtype == np.float32:
+            squared = float(np.dot(flat, flat))
+            if 1e-30 < squared < 1e38:
+                return squared**0.5
+        wide = flat.astype(np.float64)
+        return float(np.sqrt(np.dot(wide, wide)))

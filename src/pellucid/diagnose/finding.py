@@ -1,0 +1,86 @@
+"""A finding: what is wrong, where, the evidence that was measured, and the fix; as text and as JSON."""
+
+import linecache
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from pellucid.core.provenance import Place
+
+__all__ = ["Finding", "Related", "Spot"]
+
+Severity = Literal["error", "warning", "info"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A line of the user's code, as a file and a number.
+
+    >>> str(Spot("train.py", 12))
+    'train.py:12'
+    """
+
+    file: str
+    line: int
+
+    @classmethod
+    def of(cls, place: "Place | Spot") -> "Spot":
+        """The spot of a place the engine remembered."""
+        return place if isinstance(place, Spot) else cls(place.filename, place.line)
+
+    @property
+    def source(self) -> str:
+        """The source line itself, stripped; empty when the file cannot be read."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """Another place that belongs to a finding, and the part it plays: "module created here"."""
+
+    spot: Spot
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One cause, in the vocabulary of the doctor (docs/doctor: the codes are a contract).
+
+    >>> cut = Finding("detached", Spot("train.py", 12), "h is cut off by detach()", "w.grad is None", "h = layer(x)")
+    >>> cut.as_json()["line"]
+    12
+    """
+
+    code: str
+    spot: Spot  # where the user's code calls the guilty operation
+    message: str  # one sentence: what happened
+    evidence: str  # what was measured, in numbers
+    fix: str  # what to change; lines that start with "- " and "+ " are a small diff
+    severity: Severity = "error"
+    related: tuple[Related, ...] = field(default=())
+    since: int = 0  # the pass in which it was first measured, counted from 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The form that editors and other tools read."""
+        return {
+            "code": self.code, "file": self.spot.file, "line": self.spot.line, "message": self.message,
+            "evidence": self.evidence, "fix": self.fix, "severity": self.severity,
+            "related": [{"file": r.spot.file, "line": r.spot.line, "role": r.role} for r in self.related],
+        }  # fmt: skip
+
+    def at(self, severity: Severity) -> "Finding":
+        """The same finding, taken more or less seriously."""
+        return replace(self, severity=severity)
+
+    def __str__(self) -> str:
+        source = self.spot.source
+        lines = [f"{self.severity}[{self.code}] {self.message}", f"  where:    {self.spot}"]
+        if source:
+            lines.append(f"            {source}")
+        lines.append(f"  evidence: {self.evidence}")
+        first, *rest = self.fix.splitlines()
+        lines += [f"  fix:      {first}", *(f"            {line}" for line in rest)]
+        lines += [f"  see also: {r.spot} ({r.role})" for r in self.related]
+        return "\n".join(lines)

@@ -1,0 +1,316 @@
+"""The file of the flight recorder: written whole or not at all, checked when it is read, and only data.
+
+A zip archive, like a checkpoint: `record.json`, one record of raw bytes per array under `data/`, and the SHA-256 of
+each and of the whole. `record.json` holds the operations of each step (the name of the row, slots, params, the user's
+file and line, the module), the leaves, what came out, and why it was written. It holds no path above the working
+folder, no argument, no variable of the environment, and nothing that is executed.
+"""
+
+import hashlib
+import io
+import json
+import os
+import platform
+import sys
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from pellucid._version import __version__
+from pellucid.core import aliasing
+from pellucid.core.provenance import line_of
+from pellucid.diagnose.modules import paths_of, roots_of
+from pellucid.diagnose.plain import Blocks, NotPlainError, array_from, bytes_of, decoded, dtype_name, encoded
+from pellucid.diagnose.tape import BACKWARD, Entry, Given
+from pellucid.ops.streams import Generator
+from pellucid.serialization.archive import Reader, Writer, damaged, read_file
+from pellucid.serialization.atomic import write_whole
+
+__all__ = ["Cause", "Operation", "Record", "RecordedLeaf", "RecordedStep", "bare_name", "read_record", "write_record"]
+
+FORMAT, VERSION = "pellucid flight record", 1
+MOST_TEXT = 64 << 20  # bytes of record.json
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a file was written: the kind of trigger, in words, and the user's line."""
+
+    kind: str
+    text: str
+    spot: str
+
+
+def bare_name(filename: str) -> str:
+    """A source file's name as it may be stored: from the working folder on, else the name alone.
+
+    >>> bare_name("/home/somebody/secret/train.py")
+    'train.py'
+    """
+    try:
+        inside = os.path.relpath(filename) if os.path.isabs(filename) else filename
+    except ValueError:
+        inside = os.pardir
+    return os.path.basename(filename) if inside.startswith((os.pardir, os.sep)) else inside
+
+
+# --- writing
+
+
+def write_record(recorder: Any, steps: list[Any], cause: Cause) -> None:
+    """Write the steps that a recorder holds, as many of the latest as its limit has room for."""
+    blocks = Blocks()
+    kept: list[dict[str, Any]] = []
+    programs: list[list[Any]] = []
+    known: list[list[Entry]] = []
+    left = recorder.limit
+    for step in reversed(steps):
+        needed = live_slots(step.entries)
+        leaves = [leaf for leaf in step.leaves() if leaf.slot in needed]
+        size = sum(leaf.values.nbytes for leaf in leaves)
+        if kept and size > left:
+            break
+        left -= size
+        program = next((i for i, entries in enumerate(known) if same_program(entries, step.entries)), len(known))
+        if program == len(known):
+            known.append(step.entries)
+            programs.append(_program(step, needed, blocks))
+        kept.append(_step(recorder, step, leaves, program, blocks, last=not kept))
+    document = {
+        "format": FORMAT, "version": VERSION, "pellucid": __version__, "numpy": np.__version__,
+        "python": platform.python_version(), "byteorder": sys.byteorder,
+        "cause": {"kind": cause.kind, "text": cause.text, "spot": cause.spot},
+        "programs": programs, "steps": kept[::-1], "left_out": recorder.dropped + len(steps) - len(kept),
+        "optimizers": _optimizers(recorder, left, blocks), "blocks": blocks.described(),
+    }  # fmt: skip
+    write_whole(recorder.path, lambda out: _write(out, document, blocks), blocks.bytes)
+
+
+def _write(out: BinaryIO, document: dict[str, Any], blocks: Blocks) -> None:
+    writer = Writer(out, "flight")
+    writer.write("record.json", json.dumps(document, separators=(",", ":")).encode())
+    for number, array in enumerate(blocks.arrays):
+        writer.write(f"data/{number}", bytes_of(array))
+    writer.close()
+
+
+def same_program(one: list[Entry], other: list[Entry]) -> bool:
+    """Whether two steps did the same: then their operations are written once."""
+    try:
+        return len(one) == len(other) and all(a[:-1] == b[:-1] for a, b in zip(one, other, strict=True))
+    except (ValueError, TypeError):  # params that NumPy compares element by element
+        return False
+
+
+def ticks_of(entries: list[Entry]) -> list[int]:
+    """When each operation ran."""
+    return [entry[-1] for entry in entries]
+
+
+def live_slots(entries: list[Entry]) -> set[int]:
+    """The slots that the step's backward depends on; all of them if it has come to none."""
+    if not any(entry[0] is BACKWARD for entry in entries):
+        return {slot for _, slots, _, first, count, *_ in entries for slot in (*slots, *range(first, first + count))}
+    live: set[int] = set()
+    for p, slots, params, first, count, *_ in reversed(entries):
+        if p is BACKWARD:
+            live.update(slots, (seed for seed in params if seed is not None))
+        elif not live.isdisjoint(range(first, first + count)):
+            live.update(slots, range(first, first + count))
+    return live
+
+
+def _program(step: Any, needed: set[int], blocks: Blocks) -> list[Any]:
+    """The operations as lists: row, slots taken, params, first slot, how many, file, line, module."""
+    modules = paths_of(ticks_of(step.entries))
+    lines: list[Any] = []
+    where: tuple[str, int] = ("", 1)
+    for entry, module in zip(reversed(step.entries), reversed(modules), strict=True):
+        p, slots, params, first, count, code, lasti, _ = entry
+        if code is not None:
+            where = bare_name(code.co_filename), line_of(code, lasti)
+        if p is not BACKWARD and needed.isdisjoint(range(first, first + count)):
+            continue
+        try:
+            plain = encoded(params, blocks)
+        except NotPlainError as error:
+            plain = None
+            step.notes.append(f"{p.name} has a param that cannot be recorded ({error}): the replay ends before it")
+        lines.append([p.name, slots, plain, first, count, *where, module])
+    return lines[::-1]
+
+
+def _step(recorder: Any, step: Any, leaves: list[Given], program: int, blocks: Blocks, last: bool) -> dict[str, Any]:
+    names = names_of(recorder, step, leaves)
+    listed = [[leaf.slot, blocks.add(leaf.values), leaf.grad, names.get(leaf.slot, ""), leaf.opaque] for leaf in leaves]
+    return {
+        "number": step.number, "program": program, "leaves": listed, "notes": step.notes,
+        "random": blocks.add(random_bytes(*step.random)),
+        "losses": [[dtype_name(loss.dtype), loss.tobytes().hex()] for loss in step.losses],
+        "squares": {str(slot): value.hex() for slot, value in step.squares.items()},
+        "digests": _digests(step, leaves) if last else {},
+    }  # fmt: skip
+
+
+def random_bytes(words: np.ndarray, seed: int, next_normal: float | None) -> np.ndarray:
+    """The state of a generator in PyTorch's layout."""
+    generator = Generator()
+    generator._seed, generator.next_normal = seed, next_normal
+    state = {"bit_generator": "MT19937", "state": {"key": words[:624], "pos": int(words[624])}}
+    generator._twister().bit_generator.state = state
+    return generator.get_state().array  # type: ignore[no-any-return]
+
+
+def names_of(recorder: Any, step: Any, leaves: list[Given]) -> dict[int, str]:
+    """What the model calls the leaves: the recorder's model, or those that ran in this step."""
+    models = [recorder.model] if recorder.model is not None else roots_of(ticks_of(step.entries))
+    names = {id(t): name for m in models for name, t in (*m.named_parameters(), *m.named_buffers())}
+    found = {leaf.slot: leaf.tensor() for leaf in leaves}
+    return {slot: names[id(tensor)] for slot, tensor in found.items() if tensor is not None and id(tensor) in names}
+
+
+def _digests(step: Any, leaves: list[Given]) -> dict[str, str]:
+    """The SHA-256 of every gradient as backward left it; gradients that were changed since (clipped) have none."""
+    ticks = ticks_of([entry for entry in step.entries if entry[0] is BACKWARD])
+    found = {}
+    for leaf in leaves:
+        tensor = leaf.tensor() if leaf.slot in step.squares else None
+        if tensor is None or tensor._grad is None or not ticks:
+            continue
+        write = aliasing.write_to(tensor._grad.array)
+        if write is None or write.tick < ticks[-1]:
+            found[str(leaf.slot)] = digest_of(tensor._grad.array)
+    return found
+
+
+def digest_of(array: np.ndarray) -> str:
+    """The SHA-256 of an array's elements in order."""
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def _optimizers(recorder: Any, left: int, blocks: Blocks) -> list[Any]:
+    """What every optimizer remembers and how it is set, if there is room for it."""
+    states = []
+    for optimizer in recorder.optimizers:
+        state = optimizer.state_dict()
+        trial = Blocks()
+        try:
+            encoded(state, trial)
+        except NotPlainError:
+            continue
+        if trial.bytes <= left:
+            left -= trial.bytes
+            states.append([type(optimizer).__name__, encoded(state, blocks)])
+    return states
+
+
+# --- reading
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One recorded operation."""
+
+    name: str
+    inputs: tuple[int, ...]
+    params: Any  # None: they could not be recorded
+    first: int
+    count: int
+    file: str
+    line: int
+    module: str
+
+
+@dataclass(frozen=True)
+class RecordedLeaf:
+    """A tensor that a step started from."""
+
+    slot: int
+    array: np.ndarray
+    grad: bool
+    name: str
+    opaque: str
+
+
+@dataclass(frozen=True)
+class RecordedStep:
+    """A step as it stands in a file."""
+
+    number: int
+    operations: list[Operation]
+    leaves: list[RecordedLeaf]
+    notes: list[str]
+    losses: list[tuple[str, str]]
+    squares: dict[int, float]
+    digests: dict[int, str]
+    random: np.ndarray  # the state of the default generator before the step
+
+
+@dataclass(frozen=True)
+class Record:
+    """A whole file."""
+
+    path: str
+    cause: Cause
+    steps: list[RecordedStep]
+    left_out: int
+    optimizers: list[tuple[str, Any]]  # class and state, as state_dict gives it, arrays in the place of tensors
+
+
+class Archive(Reader):
+    """Reads the archive of a recording with the checks that checkpoints get."""
+
+    def _prefix(self) -> str:
+        if "flight/record.json" not in self.infos:
+            raise damaged(self.path, "it has no record.json: it was not written by pellucid.Recorder")
+        return "flight/"
+
+
+def read_record(source: Any) -> Record:
+    """Read a recording; a damaged or foreign file is refused before anything of it is used."""
+    data, path = read_file(source)
+    archive = Archive(data, path)
+    if archive.suspect is not None or not archive.digests:
+        raise damaged(path, "its bytes are not those that were written (SHA-256)")
+    text = archive.read("record.json")
+    if len(text) > MOST_TEXT:
+        raise damaged(path, f"its description has {len(text):,} bytes, more than {MOST_TEXT:,}")
+    try:
+        document = json.load(io.BytesIO(text))
+        if document["format"] != FORMAT or document["version"] != VERSION:
+            raise damaged(path, f"it is {document['format']!r} version {document['version']}, not version {VERSION}")
+        return _record(document, archive, path)
+    except (KeyError, IndexError, TypeError, ValueError, RecursionError, AttributeError, OverflowError) as error:
+        raise damaged(path, f"its description cannot be read: {type(error).__name__}: {error}") from None
+
+
+def _record(document: dict[str, Any], archive: Archive, path: str) -> Record:
+    arrays = [array_from(about, archive.read(f"data/{i}")) for i, about in enumerate(document["blocks"])]
+    programs = [[_operation(line, arrays) for line in lines] for lines in document["programs"]]
+    steps = [_recorded_step(step, programs, arrays) for step in document["steps"]]
+    cause = Cause(**{name: str(document["cause"][name]) for name in ("kind", "text", "spot")})
+    optimizers = [(str(name), decoded(state, arrays)) for name, state in document["optimizers"]]
+    return Record(path, cause, steps, int(document["left_out"]), optimizers)
+
+
+def _operation(line: list[Any], arrays: list[np.ndarray]) -> Operation:
+    name, inputs, params, first, count, file, number, module = line
+    numbers = (*inputs, first, count, number)
+    if not all(type(each) is int and 0 <= each < 1 << 30 for each in numbers):
+        raise NotPlainError(f"no operation: {str(line)[:60]}")
+    plain = None if params is None else decoded(params, arrays)
+    return Operation(str(name), tuple(inputs), plain, first, count, str(file), number, str(module))
+
+
+def _recorded_step(step: dict[str, Any], programs: list[list[Operation]], arrays: list[np.ndarray]) -> RecordedStep:
+    leaves = [
+        RecordedLeaf(int(slot), arrays[block], bool(grad), str(name), str(opaque))
+        for slot, block, grad, name, opaque in step["leaves"]
+    ]
+    return RecordedStep(
+        int(step["number"]), programs[step["program"]], leaves, [str(note) for note in step["notes"]],
+        [(str(dtype), str(data)) for dtype, data in step["losses"]],
+        {int(slot): float.fromhex(value) for slot, value in step["squares"].items()},
+        {int(slot): str(digest) for slot, digest in step["digests"].items()}, arrays[step["random"]],
+    )  # fmt: skip

@@ -1,0 +1,196 @@
+"""What the rules of the groups "zero gradient" and "scale" measure: sites, units, gradients, the way of the loss."""
+
+import functools
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from pellucid.diagnose.events import Backward, Flow, Operation, Parameter, Pass, Value
+from pellucid.diagnose.finding import Spot
+from pellucid.diagnose.trace import Trace
+
+# Rows that multiply a value by a weight, and the position of the weight (None: either).
+WEIGHTED = {
+    "linear": 1, "linear_with_bias": 1, "mm": None, "bmm": None, "matmul": None, "mv": None, "dot": None,
+    "addmm": None, "addmv": None, "baddbmm": None, "einsum": None, "elman": None, "lstm": None, "gru": None,
+}  # fmt: skip
+REDUCING = frozenset((
+    "sum", "sum_all", "mean", "mean_all", "mul", "div", "add", "sub", "neg", "pow_number", "reshape", "view", "select",
+    "unsqueeze", "squeeze", "newaxis", "cast", "stack", "cat", "expand", "where", "nansum", "clone",
+))  # fmt: skip
+
+T = TypeVar("T")
+Site = tuple[str, int, int]  # a file, a line, and the how manieth such operation of a pass it is
+
+
+def is_weighted(operation: Operation) -> bool:
+    """Whether an operation applies weights: a linear map, a convolution, a recurrent layer.
+
+    >>> "mm" in WEIGHTED
+    True
+    """
+    return operation.op in WEIGHTED or operation.op.startswith("conv")
+
+
+def once(measure: Callable[[Pass], T]) -> Callable[[Pass], T]:
+    """Let the rules share what is measured of a pass: it is computed when the first of them asks."""
+    known: WeakKeyDictionary[Pass, T] = WeakKeyDictionary()
+
+    @functools.wraps(measure)
+    def measured(done: Pass) -> T:
+        if done not in known:
+            known[done] = measure(done)
+        return known[done]
+
+    return measured
+
+
+@once
+def _path(done: Pass) -> list[Operation]:
+    return sorted((op for op in done.toward_loss if op.recorded), key=lambda op: op.order)
+
+
+def on_path(done: Pass, names: Iterable[str] | None = None) -> list[Operation]:
+    """The operations through which gradients of the loss pass, in their order."""
+    wanted = None if names is None else frozenset(names)
+    return [op for op in _path(done) if wanted is None or op.op in wanted]
+
+
+def sites(operations: Iterable[Operation]) -> list[tuple[Site, Operation]]:
+    """The operations with a name for each that is the same in every pass."""
+    count: Counter[tuple[str, int]] = Counter()
+    found = []
+    for operation in operations:
+        spot = operation.spot
+        place = (spot.file, spot.line)
+        found.append(((*place, count[place]), operation))
+        count[place] += 1
+    return found
+
+
+@once
+def flows_of(done: Pass) -> dict[Operation, list[Flow]]:
+    """The gradients that each operation passed on in this pass."""
+    found: dict[Operation, list[Flow]] = defaultdict(list)
+    for flow in done.flows:
+        if flow.operation is not None:
+            found[flow.operation].append(flow)
+    return found
+
+
+def array_of(value: Value) -> Any:
+    """A value's numbers in at least single precision; None when they are gone or no floating-point numbers."""
+    array = value.array
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fV" or not array.size:
+        return None
+    return array if array.dtype.kind == "f" and array.dtype.itemsize >= 4 else array.astype(np.float32)
+
+
+def unit_axis(operation: Operation) -> int:
+    """The axis along which the units of an activation lie: the channels after a convolution, else the last one."""
+    ndim = len(operation.output.shape)
+    maker = operation.inputs[0].maker
+    for _ in range(3):  # through a normalisation or a dropout
+        if maker is not None and not is_weighted(maker) and maker.inputs:
+            maker = maker.inputs[0].maker
+    return 1 if ndim > 2 and maker is not None and maker.op.startswith("conv") else max(ndim - 1, 0)
+
+
+def per_unit(flags: Any, axis: int) -> Any:
+    """Whether the flags are set for a unit in all samples."""
+    if flags.ndim == 0:
+        return flags.reshape(1)
+    return flags.all(axis=tuple(i for i in range(flags.ndim) if i != axis))
+
+
+def parameters_behind(value: Value, limit: int = 10_000) -> set[Parameter]:
+    """The parameters that a value was computed from."""
+    found: set[Parameter] = set()
+    seen: set[Value] = set()
+    stack = [value]
+    while stack and len(seen) < limit:
+        current = stack.pop()
+        if current in seen or not current.requires_grad:
+            continue
+        seen.add(current)
+        if current.parameter is not None:
+            found.add(current.parameter)
+        elif current.maker is not None:
+            stack.extend(current.maker.inputs)
+    return found
+
+
+def is_hidden(operation: Operation, done: Pass) -> bool:
+    """Whether the result goes through further weights before it gets to the loss."""
+    return any(is_weighted(later) and later is not operation for later in _later(operation, done))
+
+
+def is_penalty(operation: Operation, done: Pass) -> bool:
+    """Whether the result is only summed into the loss: a hinge, which is zero where all is well."""
+    return all(later.op in REDUCING and not _compares(later) for later in _later(operation, done))
+
+
+def _compares(operation: Operation) -> bool:
+    """Whether a result meets data of its own size, such as targets, other than to be weighted by it."""
+    wide = [value for value in operation.inputs if value.size > 1]
+    return operation.op in ("add", "sub") and len(wide) > 1 and not all(value.requires_grad for value in wide)
+
+
+def _later(operation: Operation, done: Pass) -> set[Operation]:
+    found: set[Operation] = set()
+    stack = [operation]
+    while stack:
+        for value in stack.pop().outputs:
+            for consumer in done.uses.get(value, ()):
+                if consumer not in found and consumer in done.toward_loss:
+                    found.add(consumer)
+                    stack.append(consumer)
+    return found
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How the loss went: of the `backward()` call that ran most often."""
+
+    losses: tuple[float, ...]
+    finite: tuple[float, ...]
+
+    @property
+    def first(self) -> float:
+        return self.finite[0] if self.finite else float("nan")
+
+    @property
+    def last(self) -> float:
+        """The middle one of the last fifth."""
+        return float(np.median(self.finite[-max(1, len(self.finite) // 5) :])) if self.finite else float("nan")
+
+    @property
+    def broke(self) -> bool:
+        """Whether a loss was not finite."""
+        return len(self.finite) < len(self.losses)
+
+    @property
+    def improved(self) -> float:
+        """The last loss as a share of the first: 1 for no progress, near 0 for a lot."""
+        return self.last / self.first if self.finite and self.first > 0 else 1.0
+
+
+def progress(trace: Trace) -> Progress:
+    """How the loss went over the run."""
+    series: dict[Spot, list[Backward]] = defaultdict(list)
+    for event in trace.backwards:
+        if event.error is None:
+            series[event.spot].append(event)
+    longest = max(series.values(), key=len, default=[])
+    losses = tuple(event.loss for event in longest)
+    return Progress(losses, tuple(loss for loss in losses if np.isfinite(loss)))
+
+
+def describe(operation: Operation) -> str:
+    """What an operation is to a reader: its function and, inside a model, the layer."""
+    call = operation.module
+    return operation.op if call is None or not call.path else f"{operation.op} ({call.path})"

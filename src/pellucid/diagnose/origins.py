@@ -1,0 +1,47 @@
+"""Where a value comes from, past the operations that only move numbers about; and what kind of numbers it holds."""
+
+from typing import Any
+
+import numpy as np
+
+from pellucid.diagnose.events import LossCall, Operation, Value
+
+MOVING = frozenset((
+    "reshape", "permute", "squeeze", "squeeze1", "unsqueeze", "newaxis", "select", "slice", "expand", "clone", "cast",
+    "index", "index_mask", "transpose", "movedim", "flip", "contiguous", "narrow", "getitem", "detach",
+))  # fmt: skip
+
+
+def origin(value: Value | None) -> Operation | None:
+    """The operation that computed a value, past those that only reshape, select or convert it."""
+    maker = None if value is None else value.maker
+    while maker is not None and maker.op in MOVING and maker.inputs:
+        maker = maker.inputs[0].maker
+    return maker
+
+
+def numbers(value: Value | None) -> Any:
+    """A value's numbers as float64, or None when they are gone."""
+    if value is None or value.array is None or not np.size(value.array) or value.dtype.kind == "c":
+        return None
+    return np.asarray(value.array, np.float64)
+
+
+def class_axis(call: LossCall) -> int:
+    """The dimension of a loss's input that counts the classes."""
+    return 1 if call.input is not None and len(call.input.shape) > 1 else 0
+
+
+def are_probabilities(array: Any, axis: int) -> bool:
+    """Whether numbers are shares of one along an axis: none negative, and they add up to 1."""
+    if array is None or array.ndim <= axis or array.shape[axis] < 2 or array.min() < 0 or array.max() > 1 + 1e-4:
+        return False
+    return bool(np.allclose(array.sum(axis), 1, atol=1e-3))
+
+
+def are_log_probabilities(array: Any, axis: int) -> bool:
+    """Whether numbers are logarithms of shares of one."""
+    with np.errstate(over="ignore"):
+        return (
+            array is not None and bool(array.max() <= 1e-4) and bool(np.allclose(np.exp(array).sum(axis), 1, atol=1e-2))
+        )

@@ -1,0 +1,115 @@
+"""The post-mortem of a run, in markdown: symptom, measurements, first invalid value, cause, fix, test to keep."""
+
+import os
+
+import numpy as np
+
+from pellucid.diagnose.doctor import doctor
+from pellucid.diagnose.events import Backward
+from pellucid.diagnose.finding import Finding
+
+__all__ = ["post_mortem"]
+
+
+def post_mortem(watch: doctor, script: str) -> str:
+    """The report of a run, to be kept beside the fix.
+
+    >>> import pellucid as torch
+    >>> with torch.doctor() as watch:
+    ...     torch.ones(2, requires_grad=True).sum().backward()
+    >>> print(post_mortem(watch, "train.py").splitlines()[0])
+    # Post-mortem: train.py
+    """
+    parts = [f"# Post-mortem: {os.path.basename(script)}", _symptom(watch), _measurements(watch), _first_bad(watch)]
+    causes = [finding for finding in watch.findings if finding.severity != "info"]
+    parts += [_cause(number, finding) for number, finding in enumerate(causes, 1)]
+    consequences = [finding for finding in watch.findings if finding.severity == "info"]
+    if consequences:
+        told = "\n".join(f"- `{f.code}` at {_short(f)}: {f.message}" for f in consequences)
+        parts.append(f"## Consequences, and remarks\n\n{told}")
+    parts.append(_test_to_keep(script, causes))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _symptom(watch: doctor) -> str:
+    lines = []
+    crash = watch.trace.crash
+    if crash is not None:
+        said = str(crash.error).splitlines()
+        lines.append(f"The script crashed at {crash.spot}: `{type(crash.error).__name__}: {said[0] if said else ''}`.")
+    losses = watch.trace.losses
+    bad = next((i for i, loss in enumerate(losses) if not np.isfinite(loss)), None)
+    if bad is not None:
+        lines.append(f"The loss was {losses[bad]} in pass {bad}.")
+    elif losses:
+        lines.append(f"The loss went from {losses[0]:.4g} to {losses[-1]:.4g} in {len(losses)} passes.")
+    if watch.stopped:
+        lines.append(f"The run was stopped: {watch.stopped}.")
+    if not watch.findings:
+        lines.append("Nothing was found.")
+    return "## Symptom\n\n" + "\n".join(lines or ["No backward pass ran."])
+
+
+def _measurements(watch: doctor) -> str:
+    passes = watch.trace.backwards
+    if not passes:
+        return ""
+    rows = ["| pass | loss | gradient norm | update / parameters | rate |", "| --- | --- | --- | --- | --- |"]
+    return "## Measurements\n\n" + "\n".join(rows + [_row(watch, event) for event in _some(passes)])
+
+
+def _row(watch: doctor, event: Backward) -> str:
+    update = next((u for u in watch.trace.updates if u.order > event.order), None)
+    moved, rate = (f"{update.ratio:.3g}", f"{update.rate:.3g}") if update is not None else ("", "")
+    return f"| {event.number} | {event.loss:.4g} | {event.gradient_norm:.3g} | {moved} | {rate} |"
+
+
+def _some(events: list[Backward], most: int = 12) -> list[Backward]:
+    """The first ones, the last ones, and some between."""
+    if len(events) <= most:
+        return events
+    chosen = sorted({*range(4), *np.linspace(4, len(events) - 1, most - 4).astype(int).tolist()})
+    return [events[i] for i in chosen]
+
+
+def _first_bad(watch: doctor) -> str:
+    bad = [event for event in watch.trace.backwards if not np.isfinite([event.loss, event.gradient_norm]).all()]
+    if not bad:
+        return ""
+    first = bad[0]
+    what = f"loss {first.loss:.4g}, gradient norm {first.gradient_norm:.4g}"
+    later = f"{len(bad) - 1} later passes carry it on" if len(bad) > 1 else "no later pass was run"
+    return f"## First invalid value\n\nPass {first.number}, `backward()` at {first.spot}: {what}; {later}."
+
+
+def _cause(number: int, finding: Finding) -> str:
+    source = f"\n\n```python\n{finding.spot.source}\n```" if finding.spot.source else ""
+    related = "".join(f"\n- {r.role}: {r.spot}" for r in finding.related)
+    return (
+        f"## Cause {number}: `{finding.code}` at {_short(finding)}\n\n{finding.message}.{source}\n\n"
+        f"**Evidence.** {finding.evidence}.{related}\n\n**Fix.**\n\n```diff\n{finding.fix}\n```"
+    )
+
+
+def _short(finding: Finding) -> str:
+    return f"{os.path.basename(finding.spot.file)}:{finding.spot.line}"
+
+
+def _test_to_keep(script: str, causes: list[Finding]) -> str:
+    codes = ", ".join(repr(code) for code in sorted({finding.code for finding in causes}))
+    name = os.path.splitext(os.path.basename(script))[0]
+    return f"""## The test to keep
+
+```python
+import json
+import subprocess
+import sys
+
+
+def test_{name.replace("-", "_")}_is_healthy(tmp_path):
+    out = tmp_path / "findings.json"
+    command = [sys.executable, "-m", "pellucid", "doctor", "--steps", "20", "--json", str(out), {script!r}]
+    subprocess.run(command, check=False)
+    found = {{finding["code"] for finding in json.loads(out.read_text())["findings"]}}
+    assert not found & {{{codes}}}
+```"""

@@ -1,0 +1,95 @@
+"""backward-twice: the same graph is walked again after it was freed."""
+
+from collections.abc import Iterable
+
+from pellucid.diagnose.carried import carried_over
+from pellucid.diagnose.finding import Finding, Related, Spot
+from pellucid.diagnose.rules.rule import Rule
+from pellucid.diagnose.trace import Trace
+from pellucid.errors import FreedGraphError
+
+
+class BackwardTwice(Rule):
+    """A graph gives its saved values back while backward() walks it; a second walk finds them gone.
+
+    Two losses on one forward are one sum: `(loss_a + loss_b).backward()`. A state that is carried from step to step
+    with its graph is another cause: see graph-kept-alive.
+    """
+
+    code = "backward-twice"
+    explains = frozenset(("modified-in-place",))
+
+    def findings(self, trace: Trace) -> Iterable[Finding]:
+        error = None if trace.crash is None else trace.crash.error
+        if not isinstance(error, FreedGraphError) or carried_over(trace.open) is not None:
+            return
+        spot = trace.backwards[-1].spot if trace.backwards else trace.crash.spot  # type: ignore[union-attr]
+        first = Spot.of(error.first)
+        yield Finding(
+            self.code, spot, "backward() walks a graph that an earlier backward() has walked and freed",
+            f"the first walk was at line {first.line}; the values saved at line {error.recorded_at.line} are gone",
+            "add the losses and walk once:\n- loss_a.backward()\n- loss_b.backward()\n+ (loss_a + loss_b).backward()\n"
+            "(or backward(retain_graph=True) the first time, if the second walk is meant)",
+            related=(
+                Related(first, "the first backward()"),
+                Related(Spot.of(error.recorded_at), "the operation whose saved values are gone"),
+            ), since=trace.open.number,
+        )  # fmt: skip
+
+    broken = (
+        """
+import torch
+
+torch.manual_seed(0)
+trunk, a, b = torch.nn.Linear(4, 8), torch.nn.Linear(8, 1), torch.nn.Linear(8, 1)
+parameters = [*trunk.parameters(), *a.parameters(), *b.parameters()]
+optimizer = torch.optim.SGD(parameters, lr=0.01)
+x = torch.randn(10, 4)
+for step in range(3):
+    optimizer.zero_grad()
+    shared = torch.tanh(trunk(x))
+    loss_a = a(shared).pow(2).mean()
+    loss_b = (b(shared) - 1).pow(2).mean()
+    loss_a.backward()
+    loss_b.backward()  # BUG
+    optimizer.step()
+""",
+        """
+import torch
+import torch.nn as nn
+
+
+def closure(model, x, y):
+    loss = nn.functional.mse_loss(torch.sigmoid(model(x)), y)
+    loss.backward()
+    return loss
+
+
+torch.manual_seed(0)
+model = nn.Linear(3, 1)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for i in range(4):
+    opt.zero_grad()
+    loss = closure(model, torch.randn(8, 3), torch.rand(8, 1))
+    loss.backward()  # BUG
+    opt.step()
+""",
+    )
+    healthy = (
+        """
+import torch
+
+torch.manual_seed(0)
+trunk, a, b = torch.nn.Linear(4, 8), torch.nn.Linear(8, 1), torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD([*trunk.parameters(), *a.parameters(), *b.parameters()], lr=0.01)
+x = torch.randn(10, 4)
+for step in range(4):
+    optimizer.zero_grad()
+    shared = torch.tanh(trunk(x))
+    loss_a = a(shared).pow(2).mean()
+    loss_b = (b(shared) - 1).pow(2).mean()
+    loss_a.backward(retain_graph=True)
+    loss_b.backward()
+    optimizer.step()
+""",
+    )

@@ -1,0 +1,91 @@
+"""division-by-zero: a division by zero or by something that vanishes."""
+
+from collections.abc import Iterable
+
+from pellucid.diagnose.bad_numbers import Watch
+from pellucid.diagnose.events import Pass
+from pellucid.diagnose.finding import Finding
+from pellucid.diagnose.rules.rule import Rule
+from pellucid.diagnose.trace import Trace
+
+
+class DivisionByZero(Rule):
+    """A division by zero: by a count that is zero, by the norm of a zero vector, by the deviation of a constant
+    column or of a single element.
+
+    The gradient may break even where the quotient is fine: the derivative divides by the square of the divisor.
+    """
+
+    code = "division-by-zero"
+    explains = frozenset(
+        ("exploding-gradient", "learning-rate-too-high", "vanishing-gradient", "saturated-activation", "dead-relu")
+    )
+
+    def __init__(self) -> None:
+        self.watch = Watch()
+
+    def look(self, done: Pass, trace: Trace) -> None:
+        self.watch.look(done, trace)
+
+    def findings(self, trace: Trace) -> Iterable[Finding]:
+        root = self.watch.root
+        return [root.finding()] if root is not None and root.code == self.code else []
+
+    broken = (
+        """
+import torch
+
+torch.manual_seed(0)
+emb = torch.nn.Embedding(20, 8)
+head = torch.nn.Linear(8, 2)
+optimizer = torch.optim.Adam(list(emb.parameters()) + list(head.parameters()), lr=0.01)
+tokens = torch.randint(1, 20, (6, 5))
+tokens[2] = 0  # an empty sentence: padding only
+labels = torch.tensor([0, 1, 0, 1, 1, 0])
+for step in range(5):
+    optimizer.zero_grad()
+    mask = (tokens != 0).float().unsqueeze(-1)
+    mean = (emb(tokens) * mask).sum(1) / mask.sum(1)  # BUG
+    loss = torch.nn.functional.cross_entropy(head(mean), labels)
+    loss.backward()
+    optimizer.step()
+""",
+        """
+import torch
+
+
+def standardise(batch):
+    centred = batch - batch.mean(0)
+    return centred / batch.std(0)  # BUG
+
+
+torch.manual_seed(1)
+features = torch.randn(40, 6)
+features[:, 4] = 3.0  # a constant column
+targets = torch.randn(40, 1)
+layer = torch.nn.Linear(6, 1)
+opt = torch.optim.SGD(layer.parameters(), lr=0.01)
+for _ in range(6):
+    opt.zero_grad()
+    error = (layer(standardise(features)) - targets).pow(2).mean()
+    error.backward()
+    opt.step()
+""",
+    )
+    healthy = (
+        """
+import torch
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU())
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+a, b = torch.randn(10, 4), torch.randn(10, 4)
+a[3] = 0
+for step in range(6):
+    optimizer.zero_grad()
+    loss = (F.normalize(net(a), dim=1, eps=1e-6) - F.normalize(net(b), dim=1, eps=1e-6)).pow(2).sum(1).mean()
+    loss.backward()
+    optimizer.step()
+""",
+    )

@@ -1,0 +1,149 @@
+"""eval-mode-left-on: training runs with `eval()`."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from pellucid.diagnose.events import ModeSwitch, ModuleCall, Pass
+from pellucid.diagnose.finding import Finding, Related
+from pellucid.diagnose.rules.rule import Rule
+from pellucid.diagnose.trace import Trace
+from pellucid.nn.modules.batchnorm import _BatchNorm
+from pellucid.nn.modules.dropout import _DropoutNd
+
+OFTEN = 2  # training passes in eval mode
+
+
+class EvalModeLeftOn(Rule):
+    """After an evaluation nobody called `train()` again: dropout is off and batch norm no longer learns its statistics.
+
+    A part that is in eval mode on purpose (a frozen backbone, a teacher) is another thing; here the whole model that
+    is being trained is in eval mode.
+    """
+
+    code = "eval-mode-left-on"
+    explains = frozenset(("exploding-gradient", "learning-rate-too-high"))
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[ModuleCall, int]] = []
+
+    def look(self, done: Pass, trace: Trace) -> None:
+        if done.backward is None or done.backward.error is not None:
+            return
+        reached = done.backward.reached
+        for call in done.outermost():
+            if call.grad_mode and not call.training and matters(call.module) and self._trained(call.module, reached):
+                self.calls.append((call, done.number))
+                return
+
+    def _trained(self, module: Any, reached: Iterable[Any]) -> bool:
+        """Whether parameters of the module got gradients and an optimizer holds them."""
+        own = {id(parameter) for parameter in module.parameters()}
+        return any(p.optimizers and id(p.tensor()) in own for p in reached)
+
+    def findings(self, trace: Trace) -> Iterable[Finding]:
+        if len(self.calls) < OFTEN:
+            return
+        call, number = self.calls[0]
+        switches = [e for e in trace.loop if isinstance(e, ModeSwitch) and not e.training and e.order < call.order]
+        switch = next((e for e in reversed(switches) if _contains(e.module, call.module)), None)
+        layers = sorted({type(module).__name__ for module in call.module.modules() if _behaves_differently(module)})
+        passes = len(trace.backwards)
+        yield Finding(
+            self.code, call.spot if switch is None else switch.spot,
+            "eval() is still on while the model is trained: dropout does nothing and batch norm keeps its statistics",
+            f"{len(self.calls)} of the training passes looked at ({passes} ran) had training=False; the model has "
+            f"{', '.join(layers)}",
+            "switch back before training goes on:\n+ model.train()",
+            related=(Related(call.spot, "the first training call in eval mode"),), since=number,
+        )  # fmt: skip
+
+    broken = (
+        """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Dropout(0.3), nn.Linear(16, 3))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+x, y = torch.randn(48, 6), torch.randint(0, 3, (48,))
+for epoch in range(6):
+    for i in range(3):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x[16 * i : 16 * i + 16]), y[16 * i : 16 * i + 16])
+        loss.backward()
+        optimizer.step()
+    model.eval()  # BUG
+    with torch.no_grad():
+        accuracy = (model(x).argmax(1) == y).float().mean().item()
+""",
+        """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 4, 3)
+        self.norm = nn.BatchNorm2d(4)
+        self.out = nn.Linear(4 * 36, 2)
+
+    def forward(self, x):
+        return self.out(F.relu(self.norm(self.conv(x))).flatten(1))
+
+
+def main():
+    torch.manual_seed(0)
+    net = Small().eval()  # BUG
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.01)
+    for step in range(5):
+        images, labels = torch.randn(8, 1, 8, 8), torch.randint(0, 2, (8,))
+        optimiser.zero_grad()
+        F.cross_entropy(net(images), labels).backward()
+        optimiser.step()
+
+
+main()
+""",
+    )
+    healthy = (
+        """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+backbone = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU())
+for p in backbone.parameters():
+    p.requires_grad = False
+backbone.eval()
+head = nn.Sequential(nn.Dropout(0.1), nn.Linear(8, 2))
+optimizer = torch.optim.SGD(head.parameters(), lr=0.05)
+x, y = torch.randn(20, 6), torch.randint(0, 2, (20,))
+for epoch in range(4):
+    head.train()
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(head(backbone(x)), y)
+    loss.backward()
+    optimizer.step()
+    head.eval()
+    with torch.no_grad():
+        head(backbone(x))
+""",
+    )
+
+
+def matters(module: Any) -> bool:
+    """Whether eval mode changes what a module computes."""
+    return any(_behaves_differently(part) for part in module.modules())
+
+
+def _behaves_differently(module: Any) -> bool:
+    if isinstance(module, _DropoutNd):
+        return module.p > 0
+    rate = getattr(module, "dropout", 0)  # of recurrent layers and attention; a child module of that name counts itself
+    return isinstance(module, _BatchNorm) or (isinstance(rate, float) and rate > 0)
+
+
+def _contains(outer: Any, inner: Any) -> bool:
+    return any(module is inner for module in outer.modules())

@@ -1,0 +1,170 @@
+"""graph-kept-alive: a tensor kept across steps holds ever more graph."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from pellucid.diagnose.carried import accumulators, appended_at, carried_over
+from pellucid.diagnose.events import Backward, Operation, Pass
+from pellucid.diagnose.finding import Finding, Related, Spot
+from pellucid.diagnose.rules.rule import Rule
+from pellucid.diagnose.trace import Trace
+from pellucid.errors import FreedGraphError, InplaceError
+
+OFTEN = 3  # passes in which it is seen
+LOSSES_ALIVE = 5  # losses of earlier passes that are still held
+
+
+class GraphKeptAlive(Rule):
+    """A tensor that outlives its step keeps its graph, and the graph of all it was computed from.
+
+    A sum of losses for the log (`total += loss`), a list of losses, a hidden state that goes from batch to batch: each
+    holds one more step's graph than the step before. Memory grows, backward gets slower with retain_graph=True, and
+    without it the second step crashes. Keep numbers (`loss.item()`) or cut the state (`h.detach()`).
+    """
+
+    code = "graph-kept-alive"
+    explains = frozenset(("backward-twice", "modified-in-place"))
+
+    def __init__(self) -> None:
+        self.adding: Counter[Spot] = Counter()
+        self.carrying: dict[Spot, Operation] = {}
+        self.carried_in: Counter[Spot] = Counter()
+        self.crashing: Operation | None = None
+        self.alive: list[Backward] = []
+
+    def look(self, done: Pass, trace: Trace) -> None:
+        self.adding.update({operation.spot for operation in accumulators(done)})
+        carried = carried_over(done)
+        if carried is not None:
+            self.carrying[carried.spot] = carried
+            self.carried_in[carried.spot] += 1
+        failed = done.backward is not None and isinstance(done.backward.error, (FreedGraphError, InplaceError))
+        if failed and done.backward.oldest > 0:  # type: ignore[union-attr]
+            self.crashing = carried
+        held = [event for root, event in trace.roots if event.number < done.number - 1 and _has_graph(root())]
+        if len(held) > len(self.alive):
+            self.alive = held
+
+    def findings(self, trace: Trace) -> Iterable[Finding]:
+        found = list(self._all(trace))
+        return found[:1] if found else ()
+
+    def _all(self, trace: Trace) -> Iterable[Finding]:
+        if self.crashing is not None:
+            yield self._state(self.crashing, trace, "the backward() that reached an earlier step's graph failed")
+        for spot, times in self.adding.most_common(1):
+            if times >= OFTEN:
+                yield self._sum(spot, times, trace)
+        growing = [event for event in trace.backwards if event.oldest >= 2]
+        if len(growing) >= OFTEN and growing[-1].nodes > growing[0].nodes and self.carrying:
+            operation = self.carrying[self.carried_in.most_common(1)[0][0]]
+            numbers = f"the graph grew from {trace.backwards[0].nodes} to {growing[-1].nodes} operations"
+            yield self._state(operation, trace, f"{numbers} and reaches back {growing[-1].oldest} passes")
+        if len(self.alive) >= LOSSES_ALIVE:
+            yield self._list(trace)
+
+    def _state(self, operation: Operation, trace: Trace, measured: str) -> Finding:
+        return Finding(
+            self.code, operation.spot,
+            "a value of the step before is used here with its graph: every step is chained to all earlier ones",
+            measured, "cut it between steps:\n+ state = state.detach()",
+            related=tuple(Related(event.spot, "backward()") for event in trace.backwards[-1:]),
+            since=1,
+        )  # fmt: skip
+
+    def _sum(self, spot: Spot, times: int, trace: Trace) -> Finding:
+        return Finding(
+            self.code, spot, "a tensor is added up over the steps with its graph: no step's graph can be freed",
+            f"it took up its own earlier value, graph and all, in {times} of the passes that were looked at",
+            f"add the number:\n- {spot.source}\n+ total += loss.item()", since=1,
+        )  # fmt: skip
+
+    def _list(self, trace: Trace) -> Finding:
+        last = self.alive[-1]
+        spot = next((s for event in self.alive if (s := appended_at(event)) is not None), None)
+        return Finding(
+            self.code, spot or last.spot, "losses are kept over the steps as tensors, each with its graph",
+            f"{len(self.alive)} losses of earlier passes are still alive with their graphs",
+            "keep the number:\n- losses.append(loss)\n+ losses.append(loss.item())",
+            related=() if spot is None else (Related(last.spot, "backward() on the tensor that is kept"),),
+            since=self.alive[0].number,
+        )  # fmt: skip
+
+    broken = (
+        """
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+running = 0.0
+for step in range(10):
+    x = torch.randn(8, 4)
+    loss = (model(x) - x.sum(1, keepdim=True)).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    running += loss  # BUG
+print(float(running) / 10)
+""",
+        """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+cell, head = nn.GRUCell(3, 6), nn.Linear(6, 1)
+optimizer = torch.optim.Adam([*cell.parameters(), *head.parameters()], lr=1e-3)
+state = torch.zeros(5, 6)
+for chunk in range(6):
+    for t in range(2):
+        state = cell(torch.randn(5, 3), state)  # BUG
+    loss = head(state).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        """
+import torch
+
+
+def fit(net, opt, steps):
+    history = []
+    for _ in range(steps):
+        x = torch.randn(10, 3)
+        objective = (net(x).squeeze(1) - x[:, 0]).abs().mean()
+        opt.zero_grad()
+        objective.backward()
+        opt.step()
+        history.append(objective)  # BUG
+    return torch.stack(history).detach()
+
+
+torch.manual_seed(0)
+net = torch.nn.Linear(3, 1)
+print(fit(net, torch.optim.SGD(net.parameters(), lr=0.05), 12).mean())
+""",
+    )
+    healthy = (
+        """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+rnn, head = nn.LSTM(3, 6, batch_first=True), nn.Linear(6, 1)
+optimizer = torch.optim.Adam([*rnn.parameters(), *head.parameters()], lr=1e-3)
+state, total, losses = None, 0.0, []
+for chunk in range(8):
+    output, state = rnn(torch.randn(5, 4, 3), state)
+    state = tuple(part.detach() for part in state)  # truncated backpropagation through time
+    loss = head(output).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    total += loss.item()
+    losses.append(loss.detach())
+""",
+    )
+
+
+def _has_graph(root: object) -> bool:
+    return getattr(root, "node", None) is not None

@@ -1,0 +1,219 @@
+"""learning-rate-too-high: steps so large that the loss rises instead of falling."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from pellucid.diagnose.events import Pass
+from pellucid.diagnose.finding import Finding, Related, Spot
+from pellucid.diagnose.measures import Progress, progress
+from pellucid.diagnose.movement import ByHand, Step, rate_set_at, steps_of
+from pellucid.diagnose.rules.rule import Rule
+from pellucid.diagnose.trace import Trace
+
+LARGE = 0.1  # a change of the parameters, against their norm, that no healthy run keeps up
+HUGE = 1.0  # one that turns the parameters over in a single step
+GREW = 10.0  # times the first loss: it diverges
+PEAK = 3.0  # times the first loss: it was thrown back, and ends no better
+WILD = 30.0  # times the first loss: it was thrown far back, and took long to return
+
+
+class LearningRateTooHigh(Rule):
+    """Steps that are large against the parameters jump over the minimum: the loss rises, oscillates or becomes NaN.
+
+    A healthy step changes the parameters by a thousandth to a hundredth of their size. Large steps alone are no finding
+    (a model that starts at zero makes them): the loss must have got worse, too.
+    """
+
+    code = "learning-rate-too-high"
+    explains = frozenset((
+        "overflow", "exploding-gradient", "dead-relu", "saturated-activation", "vanishing-gradient", "log-of-zero",
+        "division-by-zero", "sqrt-at-zero", "clamped", "underflow",
+    ))  # fmt: skip
+
+    def __init__(self) -> None:
+        self.by_hand = ByHand()
+
+    def look(self, done: Pass, trace: Trace) -> None:
+        self.by_hand.look(done, trace)
+
+    def findings(self, trace: Trace) -> Iterable[Finding]:
+        went = progress(trace)
+        series = [(steps_of(trace, info), info) for info in trace.optimizers]
+        guilty = [(steps, info) for steps, info in series if _too_high(steps, went)]
+        if guilty:
+            steps, info = max(guilty, key=lambda pair: _typical(pair[0]))
+            wrong = max(steps, key=lambda step: step.ratio if np.isfinite(step.ratio) else 0.0)
+            spot, related = rate_set_at(trace, info, wrong)
+            yield self.finding(steps, went, spot, related, f"{info.kind} with lr={wrong.rate:.3g}: ")
+        elif not series and _too_high(self.by_hand.steps, went):
+            place = self.by_hand.place(trace)
+            if place is not None:
+                yield self.finding(self.by_hand.steps, went, place, (), "")
+
+    def finding(
+        self, steps: Sequence[Step], went: Progress, spot: Spot, related: tuple[Related, ...], who: str
+    ) -> Finding:
+        peak, largest = max(went.finite, default=float("nan")), max(s.ratio for s in steps if not np.isnan(s.ratio))
+        ending = "then stopped being finite" if went.broke else f"and {went.last:.3g} at the end"
+        return Finding(
+            self.code, spot, "the steps are too large: the loss gets worse with training instead of better",
+            f"{who}a step changes the parameters by {100 * _typical(steps):.3g} % of their size (at most "
+            f"{100 * largest:.3g} %); the loss was {went.first:.3g} at first, {peak:.3g} at its worst, {ending}",
+            "divide the rate by 10 until the loss falls from the first steps on, e.g. lr=1e-3 for Adam, 1e-2 for SGD; "
+            "warm up, or clip the gradients if only single steps are too large",
+            related=related, since=_since(steps),
+        )  # fmt: skip
+
+    broken = (
+        """
+import torch
+import torch.nn as nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(10, 32), nn.Tanh(), nn.Linear(32, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=25.0)  # BUG
+x = torch.randn(64, 10)
+y = x[:, :1] - x[:, 1:2]
+for epoch in range(30):
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+""",
+        """
+import torch
+import torch.nn as nn
+
+
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(50, 16)
+        self.rnn = nn.GRU(16, 24, batch_first=True)
+        self.out = nn.Linear(24, 5)
+
+    def forward(self, tokens):
+        states, _ = self.rnn(self.embed(tokens))
+        return self.out(states)
+
+
+def main():
+    torch.manual_seed(1)
+    model = Tagger()
+    opt = torch.optim.Adam(  # BUG
+        model.parameters(),
+        lr=5.0,
+    )
+    for step in range(25):
+        tokens = torch.randint(0, 50, (8, 12))
+        tags = tokens % 5
+        loss = nn.functional.cross_entropy(model(tokens).transpose(1, 2), tags)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+main()
+""",
+        """
+import torch
+
+torch.manual_seed(3)
+x = torch.randn(100, 2)
+y = x @ torch.tensor([3.0, -1.0]) + 0.5
+w = torch.randn(2, requires_grad=True)
+b = torch.zeros(1, requires_grad=True)
+for step in range(40):
+    loss = ((x @ w + b - y) ** 2).mean()
+    loss.backward()
+    with torch.no_grad():
+        w -= 1.5 * w.grad  # BUG
+        b -= 1.5 * b.grad
+    w.grad.zero_()
+    b.grad.zero_()
+""",
+        """
+import torch
+import torch.nn as nn
+
+torch.manual_seed(0)
+net = nn.Linear(6, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.5**step)  # BUG
+inputs = torch.randn(50, 6)
+targets = inputs.sum(1, keepdim=True) + 0.3 * torch.randn(50, 1)
+for step in range(40):
+    optimizer.zero_grad()
+    loss = ((net(inputs) - targets) ** 2).mean()
+    loss.backward()
+    optimizer.step()
+    scheduler.step()
+""",
+    )
+    healthy = (
+        """
+import torch
+
+torch.manual_seed(0)
+x = torch.randn(50, 3)
+y = x @ torch.tensor([[1.0], [2.0], [3.0]])
+w = torch.zeros(3, 1, requires_grad=True)
+optimizer = torch.optim.SGD([w], lr=0.3)  # large for a network, right for this problem
+for step in range(20):
+    optimizer.zero_grad()
+    loss = ((x @ w - y) ** 2).mean()
+    loss.backward()
+    optimizer.step()
+""",
+        """
+import torch
+import torch.nn as nn
+
+torch.manual_seed(2)
+model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.5, total_steps=60)
+for step in range(60):
+    x = torch.randn(16, 8)
+    y = x[:, :4].argmax(1)
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    scheduler.step()
+""",
+    )
+
+
+def _too_high(steps: Sequence[Step], went: Progress) -> bool:
+    """Whether steps were large and the loss got worse by them."""
+    if len(went.losses) < 3 or not any(step.ratio >= LARGE for step in steps) or went.first <= 0:
+        return False
+    ratios = [min(step.ratio, 10 * HUGE) for step in steps if not np.isnan(step.ratio)]
+    peak = max(went.finite[1:], default=went.first)
+    if went.broke or went.last > GREW * went.first:
+        grew = peak > GREW * went.first or len(went.finite) < 3
+        return grew and (_typical(steps) >= LARGE or max(ratios) >= HUGE)
+    turned = max(ratios[:10]) >= HUGE / 2
+    if turned and peak > WILD * went.first and np.mean(np.array(went.finite) > went.first) > 0.25:
+        return len(steps) >= 4
+    if len(steps) < 8 or went.improved < 0.9:
+        return False
+    return (turned and peak > PEAK * went.first) or (_typical(steps) >= 2 * LARGE and _restless(went))
+
+
+def _restless(went: Progress) -> bool:
+    """Whether the loss goes up as often as down, by much."""
+    moves = np.diff(went.finite)
+    return bool((moves > 0).mean() >= 0.35) and float(np.abs(moves).mean()) > 0.1 * went.first
+
+
+def _typical(steps: Sequence[Step]) -> float:
+    """The middle one of the first steps, without the very first, which may start from zero."""
+    ratios = [step.ratio for step in steps[1:20] or steps if np.isfinite(step.ratio)]
+    return float(np.median(ratios)) if ratios else 0.0
+
+
+def _since(steps: Sequence[Step]) -> int:
+    return next((step.number for step in steps if not step.ratio < LARGE), steps[0].number)

@@ -1,0 +1,142 @@
+"""missing-step: gradients are computed and never applied, or cleared before they are."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from pellucid.diagnose.events import Backward, Cleared, OptimizerInfo, Parameter, Update
+from pellucid.diagnose.finding import Finding, Related, Spot
+from pellucid.diagnose.rules.rule import Rule
+from pellucid.diagnose.trace import Trace
+
+MOSTLY = 0.8  # the share of backward passes whose gradients come to nothing
+
+
+class MissingStep(Rule):
+    """The gradients come to nothing: no step follows, or they are cleared before the step.
+
+    A step that is indented one level too little applies one gradient per epoch; `optimizer.step` without parentheses
+    applies none.
+    """
+
+    code = "missing-step"
+    explains = frozenset(("learning-rate-too-low", "missing-zero-grad", "vanishing-gradient"))
+
+    def findings(self, trace: Trace) -> Iterable[Finding]:
+        if not trace.optimizers or len(trace.backwards) < 3:
+            return
+        wasted, clearing = self._wasted(trace)
+        if len(wasted) >= max(3, MOSTLY * len(trace.backwards)):
+            yield self._never_applied(wasted, clearing, trace)
+            return
+        for info in trace.optimizers:
+            reached = [event for event in trace.backwards if event.reached & set(info.parameters)]
+            if not info.steps and len(reached) >= 3:
+                yield self._never_stepped(info, reached)
+
+    def _wasted(self, trace: Trace) -> tuple[list[Backward], list[Cleared]]:
+        """The backward passes of whose gradients none was applied, and the clears that threw them away."""
+        waiting: dict[Backward, set[Parameter]] = {}
+        wasted, clearing = [], []
+        for event in trace.loop:
+            if isinstance(event, Backward) and not event.inside_step:
+                waiting[event] = set(event.reached)
+            elif isinstance(event, Update):
+                applied = event.with_gradient
+                waiting = {each: left for each, left in waiting.items() if not left & applied}
+            elif isinstance(event, Cleared):
+                for each in list(waiting):
+                    waiting[each] -= event.parameters
+                    if not waiting[each]:
+                        del waiting[each]
+                        wasted.append(each)
+                        clearing.append(event)
+        return [*wasted, *waiting], clearing
+
+    def _never_applied(self, wasted: list[Backward], clearing: list[Cleared], trace: Trace) -> Finding:
+        steps = sum(info.steps for info in trace.optimizers)
+        evidence = f"the gradients of {len(wasted)} of {len(trace.backwards)} backward passes were never applied"
+        if not steps or not clearing:
+            return Finding(
+                self.code, wasted[0].spot,
+                "backward() computes gradients, and no optimizer step applies them: the parameters stay as they are",
+                f"{evidence}; the optimizer stepped {steps} times",
+                f"step after every backward:\n  {wasted[0].spot.source}\n+ optimizer.step()",
+                related=(Related(trace.optimizers[0].spot, "the optimizer is made here"),), since=wasted[0].number,
+            )  # fmt: skip
+        spot = _most_common(clearing)
+        return Finding(
+            self.code, spot, "the gradients are cleared before a step applies them",
+            f"{evidence}: they were cleared first; the optimizer stepped {steps} times",
+            "clear before the backward, step after it:\n+ optimizer.zero_grad()\n  loss.backward()\n+ optimizer.step()",
+            related=(Related(wasted[0].spot, "the gradients are computed here"),), since=wasted[0].number,
+        )  # fmt: skip
+
+    def _never_stepped(self, info: OptimizerInfo, reached: list[Backward]) -> Finding:
+        """One of several optimizers is forgotten: name the backward that is most its own."""
+        held = set(info.parameters)
+        own = max(reached, key=lambda event: len(event.reached & held) / len(event.reached))
+        return Finding(
+            self.code, own.spot, f"the {info.kind} made at line {info.spot.line} never steps: its parameters stay",
+            f"{len(reached)} backward passes gave gradients to its {len(held)} parameters, it stepped 0 times",
+            f"step it after this backward:\n  {own.spot.source}\n+ optimizer.step()",
+            related=(Related(info.spot, "the optimizer is made here"),), since=own.number,
+        )  # fmt: skip
+
+    broken = (
+        """
+import torch
+
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+x, y = torch.randn(30, 4), torch.randint(0, 2, (30,))
+for step in range(10):
+    loss = torch.nn.functional.cross_entropy(net(x), y)
+    optimizer.zero_grad()
+    loss.backward()  # BUG
+    optimizer.step
+""",
+        """
+import torch
+from torch import nn
+
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.optim = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+
+    def fit(self, x, y, epochs):
+        for _ in range(epochs):
+            prediction = self.model(x).squeeze(-1)
+            loss = (prediction - y).square().mean()
+            loss.backward()
+            self.optim.zero_grad()  # BUG
+            self.optim.step()
+
+
+torch.manual_seed(0)
+Trainer(nn.Linear(5, 1)).fit(torch.randn(40, 5), torch.randn(40), 12)
+""",
+    )
+    healthy = (
+        """
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = torch.randn(24, 4), torch.randint(0, 2, (24,))
+for epoch in range(3):
+    optimizer.zero_grad()
+    for i in range(6):  # six parts, one step
+        loss = torch.nn.functional.cross_entropy(model(x[4 * i : 4 * i + 4]), y[4 * i : 4 * i + 4]) / 6
+        loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+""",
+    )
+
+
+def _most_common(events: list[Cleared]) -> Spot:
+    return Counter(event.spot for event in events).most_common(1)[0][0]

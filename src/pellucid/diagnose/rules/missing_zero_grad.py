@@ -1,0 +1,98 @@
+"""missing-zero-grad: gradients of earlier steps are still inside `.grad`."""
+
+from collections.abc import Iterable
+
+from pellucid.diagnose.events import Backward, Cleared, Parameter, Update
+from pellucid.diagnose.finding import Finding
+from pellucid.diagnose.rules.rule import Rule
+from pellucid.diagnose.trace import Trace
+
+
+class MissingZeroGrad(Rule):
+    """Gradients add up over calls of `backward()` until somebody clears them.
+
+    A step that follows applies the sum of all gradients so far: by the hundredth step the rate is a hundred times what
+    you set. Accumulating on purpose is another thing: several backwards, one step, then a clear.
+    """
+
+    code = "missing-zero-grad"
+    explains = frozenset(("learning-rate-too-high", "exploding-gradient", "overflow"))
+
+    def findings(self, trace: Trace) -> Iterable[Finding]:
+        late = self._late(trace)
+        if len(late) >= 2:
+            yield self.finding(late, trace)
+
+    def _late(self, trace: Trace) -> list[Backward]:
+        """The backward passes that added to gradients already applied, where a step applied the sum once more."""
+        applied: set[Parameter] = set()  # parameters whose present gradient was applied already
+        mixed: dict[Parameter, Backward] = {}  # and those to which a backward has added since
+        late: dict[Backward, None] = {}
+        for event in trace.loop:
+            if isinstance(event, Update):
+                late.update(dict.fromkeys(mixed[p] for p in event.with_gradient if p in mixed))
+                applied |= event.with_gradient
+                mixed = {p: each for p, each in mixed.items() if p not in event.with_gradient}
+            elif isinstance(event, Backward):
+                mixed.update(dict.fromkeys(event.held & applied & event.reached, event))
+                applied -= event.reached
+            elif isinstance(event, Cleared):
+                applied -= event.parameters
+                mixed = {p: each for p, each in mixed.items() if p not in event.parameters}
+        return list(late)
+
+    def finding(self, late: list[Backward], trace: Trace) -> Finding:
+        first, last = late[0], late[-1]
+        return Finding(
+            self.code, first.spot,
+            "backward() adds to gradients that the optimizer has applied already: nothing clears them between steps",
+            f"{len(late)} of {len(trace.backwards)} backward passes met old gradients; the gradient norm went from "
+            f"{first.gradient_norm:.3g} to {last.gradient_norm:.3g}",
+            "clear them before every backward:\n+ optimizer.zero_grad()\n  " + (first.spot.source or "loss.backward()"),
+            since=first.number,
+        )  # fmt: skip
+
+    broken = (
+        """
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+x, y = torch.randn(16, 4), torch.randn(16, 1)
+for step in range(10):
+    loss = ((model(x) - y) ** 2).mean()
+    loss.backward()  # BUG
+    optimizer.step()
+""",
+        """
+import torch
+
+torch.manual_seed(1)
+w = torch.randn(3, 1, requires_grad=True)
+x = torch.randn(20, 3)
+y = x @ torch.tensor([[1.0], [2.0], [-1.0]])
+for epoch in range(20):
+    error = (x @ w - y).pow(2).mean()
+    error.backward()  # BUG
+    with torch.no_grad():
+        w -= 0.001 * w.grad
+""",
+    )
+    healthy = (
+        """
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+x, y = torch.randn(32, 4), torch.randn(32, 1)
+for step in range(8):
+    optimizer.zero_grad()
+    for part in range(4):  # micro-batches: accumulating is meant
+        rows = slice(8 * part, 8 * part + 8)
+        loss = ((model(x[rows]) - y[rows]) ** 2).mean() / 4
+        loss.backward()
+    optimizer.step()
+""",
+    )

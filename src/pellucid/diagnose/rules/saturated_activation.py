@@ -1,0 +1,223 @@
+"""saturated-activation: a sigmoid, tanh or softmax whose units are nearly all at their ends."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pellucid.diagnose.events import Operation, Pass
+from pellucid.diagnose.finding import Finding
+from pellucid.diagnose.measures import Progress, Site, array_of, describe, is_hidden, on_path, progress, sites
+from pellucid.diagnose.rules.rule import Rule
+from pellucid.diagnose.trace import Trace
+
+END = 0.01  # how near to an end of its range an activation counts as saturated
+NEARLY_ALL = 0.75  # the share of saturated values that is a finding when training begins
+ROWS = 0.6  # the same for the rows of a softmax, of which hardly any is saturated in a healthy beginning
+LATER = 0.95  # the same for a layer that saturates later
+BEGINNING = 3  # passes in which a model has learned nothing yet
+ENDS = {"sigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0), "elman": (-1.0, 1.0)}
+SOFT = ("softmax", "safe_softmax")
+GATED = ("lstm", "gru")
+NAMES = {"elman": "RNN's tanh", "lstm": "LSTM's gates", "gru": "GRU's gates", "safe_softmax": "softmax"}
+EDGE = 4.6  # an input of a sigmoid for which it is within END of its end
+
+
+@dataclass
+class Watched:
+    """What was seen of one activation, per pass that was looked at."""
+
+    operation: Operation
+    hidden: bool
+    shares: list[tuple[int, float]] = field(default_factory=list)  # the pass, and the share of saturated values
+    largest: float = 0.0  # the largest input
+
+
+class SaturatedActivation(Rule):
+    """At the ends of its range a sigmoid, tanh or softmax is flat: hardly any gradient passes, whatever the loss says.
+
+    Inputs or weights that are too large push the values there. A sigmoid or softmax at the *end* of a model is meant to
+    get there as it learns: what counts is a model whose units are at their ends when training begins, or hidden units
+    that all go there later while the loss gets no better.
+    """
+
+    code = "saturated-activation"
+    explains = frozenset(("vanishing-gradient", "learning-rate-too-low"))
+
+    def __init__(self) -> None:
+        self.watched: dict[Site, Watched] = {}
+
+    def look(self, done: Pass, trace: Trace) -> None:
+        for site, operation in sites(on_path(done, (*ENDS, *SOFT, *GATED))):
+            share = _share(operation)
+            if share is None:
+                continue
+            known = self.watched.get(site)
+            if known is None:
+                known = self.watched[site] = Watched(operation, is_hidden(operation, done))
+            known.shares.append((done.number, share))
+            if share >= ROWS:
+                known.operation, known.largest = operation, _largest(operation)
+
+    def findings(self, trace: Trace) -> Iterable[Finding]:
+        went = progress(trace)
+        found = [w for w in self.watched.values() if _saturated(w, went)]
+        if found:
+            first = min(found, key=lambda w: (_since(w), w.operation.order))
+            yield self.finding(first)
+
+    def finding(self, watched: Watched) -> Finding:
+        operation = watched.operation
+        share = max(share for _, share in watched.shares)
+        return Finding(
+            self.code, operation.spot,
+            f"{100 * share:.3g} % of the values of this {NAMES.get(operation.op, operation.op)} are at the ends of its "
+            "range, where it passes hardly any gradient",
+            f"{describe(operation)} of shape {operation.output.shape}: inputs up to {watched.largest:.3g} in size; "
+            f"saturated in {sum(s >= ROWS for _, s in watched.shares)} of {len(watched.shares)} passes looked at, "
+            f"first in pass {_since(watched)}",
+            "make its inputs smaller: normalise the data, initialise with smaller weights (nn.init.xavier_uniform_)"
+            + (", scale the scores by 1 / sqrt(d)" if operation.op in SOFT else ", or add a LayerNorm before it"),
+            since=_since(watched),
+        )  # fmt: skip
+
+    broken = (
+        """
+import torch
+import torch.nn as nn
+
+torch.manual_seed(0)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1 = nn.Linear(10, 32)
+        self.fc2 = nn.Linear(32, 1)
+        nn.init.normal_(self.fc1.weight, std=40.0)
+
+    def forward(self, x):
+        h = torch.sigmoid(self.fc1(x))  # BUG
+        return self.fc2(h)
+
+
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+x = torch.randn(64, 10)
+y = x[:, :1] * 0.5
+for step in range(30):
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(net(x), y)
+    loss.backward()
+    optimizer.step()
+""",
+        """
+import torch
+
+
+def attend(q, k, v):
+    scores = q @ k.transpose(-2, -1)
+    weights = torch.softmax(scores, dim=-1)  # BUG
+    return weights @ v
+
+
+def main():
+    torch.manual_seed(4)
+    wq, wk, wv = (torch.randn(64, 64).requires_grad_() for _ in range(3))
+    head = torch.nn.Linear(64, 2)
+    optimizer = torch.optim.Adam([wq, wk, wv, *head.parameters()], lr=1e-3)
+    x, y = torch.randn(8, 6, 64), torch.randint(0, 2, (8,))
+    for epoch in range(12):
+        mixed = attend(x @ wq, x @ wk, x @ wv)
+        loss = torch.nn.functional.cross_entropy(head(mixed.mean(1)) / 10, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+main()
+""",
+    )
+    healthy = (
+        """
+import torch
+import torch.nn as nn
+
+torch.manual_seed(0)
+x = torch.cat([torch.randn(50, 4) + 3, torch.randn(50, 4) - 3])
+y = torch.cat([torch.ones(50, 1), torch.zeros(50, 1)])
+model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1), nn.Sigmoid())
+optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+for step in range(120):  # ends nearly sure of every sample: its sigmoid is meant to saturate
+    optimizer.zero_grad()
+    loss = nn.functional.binary_cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+""",
+    )
+
+
+def _share(operation: Operation) -> float | None:
+    """The share of values at the ends of the range; None where nothing can be said."""
+    result = array_of(operation.outputs[0])
+    if result is None or not np.isfinite(result).all():
+        return None
+    if operation.op in SOFT and not operation.inputs[0].requires_grad:
+        return None
+    if operation.op in SOFT:
+        return _share_of_rows(operation, result)
+    if operation.op in GATED:
+        return _share_of_gates(operation, result)
+    low, high = ENDS[operation.op]
+    if operation.op == "elman" and (result.max() > 1 or result.min() >= 0):  # its activation is a ReLU
+        return None
+    margin = END * (high - low)
+    return float(((result < low + margin) | (result > high - margin)).mean())
+
+
+def _share_of_rows(operation: Operation, result: Any) -> float | None:
+    """The share of rows in which one entry takes all; rows that a mask leaves no choice do not count."""
+    axis = operation.params[0] if operation.params else -1
+    given = array_of(operation.inputs[0])
+    if result.shape[axis] < 2 or given is None:
+        return None
+    choice = (given > -1e4).sum(axis=axis) > 1
+    return float((result.max(axis=axis) > 1 - END)[choice].mean()) if choice.any() else None
+
+
+def _share_of_gates(operation: Operation, states: Any) -> float | None:
+    """The share of saturated gates of a recurrent layer, computed from its inputs and weights once more."""
+    arrays = [array_of(value) for value in operation.inputs]
+    weights = [array for array in arrays if array is not None and array.ndim == 2]
+    inputs, first, (by_input, by_state) = weights[0], weights[1], weights[-2:]
+    if inputs.shape[1] != by_input.shape[1] or states.shape[-1] != by_state.shape[1]:
+        return None
+    flat = states.reshape(-1, states.shape[-1])
+    before = np.concatenate([first, flat[: len(inputs) - len(first)]])
+    gates = inputs @ by_input.T + before @ by_state.T
+    for bias in (array for array in arrays if array is not None and array.ndim == 1 and array.size == gates.shape[1]):
+        gates = gates + bias
+    return float((np.abs(gates) > EDGE).mean())
+
+
+def _largest(operation: Operation) -> float:
+    array = array_of(operation.inputs[0])
+    return 0.0 if array is None else float(np.abs(np.where(np.isfinite(array), array, 0)).max())
+
+
+def _saturated(watched: Watched, went: Progress) -> bool:
+    """From the beginning on; or by the end, with little gained."""
+    early = [share for number, share in watched.shares if number < BEGINNING]
+    late = [share for number, share in watched.shares if number >= BEGINNING][-3:]
+    enough = ROWS if watched.operation.op in SOFT else NEARLY_ALL
+    lasting = not late or min(late) >= enough / 2
+    if early and np.mean(early) >= enough and lasting:
+        return watched.hidden or went.improved > 0.5
+    if len(late) < 2 or min(late) < LATER or watched.operation.op in SOFT or min(went.finite, default=-1.0) < 0:
+        return False
+    return went.improved > (0.9 if watched.hidden else 0.5)
+
+
+def _since(watched: Watched) -> int:
+    return next((number for number, share in watched.shares if share >= ROWS), 0)

@@ -1,0 +1,110 @@
+"""step-before-backward: the optimizer steps with gradients of an older loss."""
+
+from collections.abc import Iterable
+
+from pellucid.diagnose.events import Pass, Update
+from pellucid.diagnose.finding import Finding, Related
+from pellucid.diagnose.rules.rule import Rule
+from pellucid.diagnose.trace import Trace
+from pellucid.errors import InplaceError
+
+
+class StepBeforeBackward(Rule):
+    """The order is: loss, backward, step. A step before the backward of its loss has no gradients, or old ones.
+
+    With layers behind one another it may also crash: the step overwrites weights that the backward still needs.
+    """
+
+    code = "step-before-backward"
+    explains = frozenset(("modified-in-place", "missing-step", "missing-zero-grad", "learning-rate-too-low"))
+
+    def __init__(self) -> None:
+        self.early: list[Update] = []
+
+    def look(self, done: Pass, trace: Trace) -> None:
+        self.early += [event for event in trace.updates if event.number == done.number and self._early(event, done)]
+
+    def _early(self, event: Update, done: Pass) -> bool:
+        """Whether a step came between the forward that used its parameters and the backward of that forward."""
+        if event.optimizer is None or done.backward is None:
+            return False
+        held = set(event.optimizer.parameters)
+        return event.order < done.backward.order and any(
+            operation.order < event.order and operation.recorded and value.parameter in held
+            for operation in done.toward_loss
+            for value in operation.inputs
+        )
+
+    def findings(self, trace: Trace) -> Iterable[Finding]:
+        crashed = trace.crash is not None and isinstance(trace.crash.error, InplaceError)
+        if not self.early or (len(self.early) < 2 and not crashed):
+            return
+        first = self.early[0]
+        without = sum(not event.with_gradient for event in self.early)
+        then = next(event for event in trace.backwards if event.order > first.order)
+        yield Finding(
+            self.code, first.spot,
+            "the optimizer steps after the loss is computed and before its backward(): it applies the gradients of an "
+            "older loss, or none",
+            f"{len(self.early)} steps came before the backward of their loss; in {without} of them no parameter had a "
+            "gradient",
+            f"call backward() first:\n- {first.spot.source}\n+ {then.spot.source}\n+ {first.spot.source}",
+            related=(Related(then.spot, "the backward() that comes too late"),), since=first.number,
+        )  # fmt: skip
+
+    broken = (
+        """
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = torch.randn(20, 3), torch.randn(20, 1)
+for step in range(8):
+    optimizer.zero_grad()
+    loss = torch.nn.functional.mse_loss(model(x), y)
+    optimizer.step()  # BUG
+    loss.backward()
+""",
+        """
+import torch
+from torch import nn
+
+
+def train_one(net, batch, target, opt):
+    out = net(batch)
+    loss = nn.functional.cross_entropy(out, target)
+    opt.step()  # BUG
+    opt.zero_grad()
+    loss.backward()
+    return loss.item()
+
+
+torch.manual_seed(1)
+net = nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 3))
+opt = torch.optim.Adam(net.parameters(), lr=1e-2)
+for epoch in range(6):
+    train_one(net, torch.randn(10, 6), torch.randint(0, 3, (10,)), opt)
+""",
+    )
+    healthy = (
+        """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+generator, critic = nn.Linear(2, 4), nn.Linear(4, 1)
+g_optimizer = torch.optim.Adam(generator.parameters(), lr=1e-3)
+c_optimizer = torch.optim.Adam(critic.parameters(), lr=1e-3)
+for step in range(8):
+    fake = generator(torch.randn(16, 2))
+    c_loss = critic(fake.detach()).mean() - critic(torch.randn(16, 4)).mean()
+    c_optimizer.zero_grad()
+    c_loss.backward()
+    c_optimizer.step()
+    g_loss = -critic(fake).mean()
+    g_optimizer.zero_grad()
+    g_loss.backward()
+    g_optimizer.step()
+""",
+    )

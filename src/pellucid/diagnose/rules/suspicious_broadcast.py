@@ -1,0 +1,151 @@
+"""suspicious-broadcast: two operands broadcast to a shape neither has, on the way to the loss."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from pellucid.diagnose.events import Operation, Pass, Value
+from pellucid.diagnose.finding import Finding, Related, Spot
+from pellucid.diagnose.rules.rule import Rule
+from pellucid.diagnose.trace import Trace
+
+PAIRWISE = frozenset(
+    ("sub", "add", "mul", "div", "pow", "maximum", "minimum", "rsub", "eq", "ne", "lt", "gt", "le", "ge")
+)
+DELIBERATE = frozenset(("unsqueeze", "newaxis", "expand", "reshape", "permute", "sum", "mean", "amax", "max_dim"))
+LOSSES = (
+    "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "poisson_nll_loss", "soft_margin_loss",
+    "binary_cross_entropy_with_logits",
+)  # fmt: skip
+
+
+class SuspiciousBroadcast(Rule):
+    """A prediction of shape (N, 1) and a target of shape (N,) broadcast to (N, N): every prediction meets every target.
+
+    The loss is a number all the same, and the model learns the mean of the targets. Two operands with as many elements
+    that grow in meeting each other are hardly ever meant, unless a dimension was added on the same line.
+    """
+
+    code = "suspicious-broadcast"
+    explains = frozenset(("learning-rate-too-low", "vanishing-gradient"))
+
+    def __init__(self) -> None:
+        self.seen: dict[Spot, tuple[str, Value, Value, tuple[int, ...], int]] = {}
+        self.makers: dict[Spot, tuple[Spot, ...]] = {}
+
+    def look(self, done: Pass, trace: Trace) -> None:
+        for spot, op, first, second in (*self._losses(done), *self._operations(done)):
+            if spot not in self.seen:
+                shape = np.broadcast_shapes(first.shape, second.shape)
+                self.seen[spot] = (op, first, second, shape, done.number)
+                self.makers[spot] = tuple(v.maker.spot for v in (first, second) if v.maker is not None)
+
+    def _losses(self, done: Pass) -> Iterator[tuple[Spot, str, Value, Value]]:
+        for call in done.losses:
+            both = call.input is not None and call.target is not None
+            if both and call.name in LOSSES and _grows(call.input, call.target):
+                yield call.spot, call.name, call.input, call.target
+
+    def _operations(self, done: Pass) -> Iterator[tuple[Spot, str, Value, Value]]:
+        for operation in done.of(*PAIRWISE):
+            if len(operation.inputs) == 2 and operation.recorded and operation in done.toward_loss:
+                first, second = operation.inputs
+                if _grows(first, second) and _alike(first, second) and not _meant(operation):
+                    yield operation.spot, operation.op, first, second
+
+    def findings(self, trace: Trace) -> Iterable[Finding]:
+        for spot, (op, first, second, shape, since) in self.seen.items():
+            related = tuple(Related(s, "an operand is made here") for s in self.makers[spot] if s != spot)
+            yield Finding(
+                self.code, spot, f"{op} of shapes {first.shape} and {second.shape} broadcasts to {shape}, a shape that "
+                "neither has",
+                f"{first.size} and {second.size} elements became {int(np.prod(shape))}: every element of one meets "
+                "elements of the other that it does not belong to",
+                "give both one shape, e.g.\n- prediction - target\n+ prediction.squeeze(-1) - target",
+                related=related, since=since,
+            )  # fmt: skip
+
+    broken = (
+        """
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+x = torch.randn(32, 3)
+y = x.sum(dim=1)
+for step in range(10):
+    optimizer.zero_grad()
+    prediction = model(x)
+    loss = ((prediction - y) ** 2).mean()  # BUG
+    loss.backward()
+    optimizer.step()
+""",
+        """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+inputs = torch.randn(60, 4)
+targets = inputs @ torch.tensor([1.0, -1.0, 2.0, 0.5])
+criterion = nn.SmoothL1Loss()
+net = nn.Linear(4, 1)
+opt = torch.optim.SGD(net.parameters(), lr=0.05)
+for epoch in range(3):
+    for batch, wanted in DataLoader(TensorDataset(inputs, targets), batch_size=20):
+        opt.zero_grad()
+        out = net(batch)
+        loss = criterion(out, wanted)  # BUG
+        loss.backward()
+        opt.step()
+""",
+    )
+    healthy = (
+        """
+import torch
+
+torch.manual_seed(0)
+encoder = torch.nn.Linear(5, 3)
+centres = torch.nn.Parameter(torch.randn(12))
+bias = torch.nn.Parameter(torch.zeros(3))
+optimizer = torch.optim.Adam([*encoder.parameters(), centres, bias], lr=1e-2)
+x, t = torch.randn(12, 5), torch.randn(12, 1)
+for step in range(6):
+    z = encoder(x) + bias
+    pairs = (z[:, None, :] - z[None, :, :]).pow(2).sum(-1)  # all pairs, as meant
+    basis = torch.exp(-((t - centres) ** 2))  # every point against every centre, as meant
+    weights = torch.softmax(-pairs, dim=1)
+    loss = (weights @ z - z.mean(0, keepdim=True)).pow(2).mean() + basis.mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    )
+
+
+def _grows(first: Value, second: Value) -> bool:
+    """Whether two operands broadcast to more elements than either has."""
+    if first.shape == second.shape or min(first.size, second.size) < 2:
+        return False
+    try:
+        shape = np.broadcast_shapes(first.shape, second.shape)
+    except ValueError:
+        return False
+    return int(np.prod(shape)) > max(first.size, second.size)
+
+
+def _alike(first: Value, second: Value) -> bool:
+    """Whether they look like two things of one kind whose shapes differ by a dimension, and neither is a parameter."""
+    return (
+        first.size == second.size
+        and len(first.shape) != len(second.shape)
+        and first.parameter is None
+        and second.parameter is None
+    )
+
+
+def _meant(operation: Operation) -> bool:
+    """Whether a dimension was added on the same line: then the programmer thought of it."""
+    makers = [value.maker for value in operation.inputs if value.maker is not None]
+    return any(maker.op in DELIBERATE and maker.spot == operation.spot for maker in makers)

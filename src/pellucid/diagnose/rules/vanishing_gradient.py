@@ -1,0 +1,194 @@
+"""vanishing-gradient: gradients shrink by orders of magnitude towards the input."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pellucid.diagnose.depth import Profile, profile
+from pellucid.diagnose.events import Operation, Pass
+from pellucid.diagnose.finding import Finding, Spot
+from pellucid.diagnose.measures import describe, progress
+from pellucid.diagnose.rules.rule import Rule
+from pellucid.diagnose.trace import Trace
+
+LAYERS = 5  # different weights there must be on the way
+SMALL = 1e-4  # of the gradient at the last layers, and of what the weights can learn from it
+TINY = 1e-7  # the same when the inputs of the layers shrink, too
+REPEATED = 1e-8  # over the steps of a recurrence, when the loss gets no better
+
+
+@dataclass
+class Seen:
+    """A pass in which the gradient shrank."""
+
+    number: int
+    ratio: float
+    count: int  # layers, or steps of a recurrence
+    recurrent: bool
+    spot: Spot
+    operation: Operation
+
+
+class VanishingGradient(Rule):
+    """Every layer multiplies the gradient by less than one, and after enough layers nothing is left for the first ones.
+
+    Deep stacks of sigmoid (its slope is at most 1/4) or of weights that are too small do it. Early layers whose
+    gradients are ten or a hundred times smaller are healthy, and so are residual networks; here they are ten thousand
+    times smaller or worse, a little with every layer, in most of the passes.
+    """
+
+    code = "vanishing-gradient"
+    explains = frozenset(("learning-rate-too-low",))
+
+    def __init__(self) -> None:
+        self.seen: list[Seen] = []
+        self.looks = 0
+
+    def look(self, done: Pass, trace: Trace) -> None:
+        if done.backward is None or done.bad or done.bad_gradients:
+            return
+        self.looks += 1
+        measured = profile(done)
+        found = _vanished(measured)
+        if found is not None and measured.gains:
+            ratio, count, recurrent = found
+            spot = min(measured.gains, key=lambda s: measured.gains[s])
+            self.seen.append(Seen(done.number, ratio, count, recurrent, spot, measured.operations[spot]))
+
+    def findings(self, trace: Trace) -> Iterable[Finding]:
+        if len(trace.backwards) > 2 and not trace.updates:  # nobody trains: gradients are looked at or timed
+            return
+        seen = [s for s in self.seen if not s.recurrent or progress(trace).improved > 0.9]
+        if seen and 2 * len(seen) > self.looks and (self.looks > 1 or seen[0].ratio < TINY):
+            yield self.finding(seen[0], len(seen))
+
+    def finding(self, first: Seen, passes: int) -> Finding:
+        what = "steps of the recurrence" if first.recurrent else "layers"
+        return Finding(
+            self.code, first.spot,
+            f"the gradient shrinks by a factor of {1 / max(first.ratio, 1e-300):.3g} over {first.count} {what}: the "
+            "first ones hardly learn",
+            f"the gradient at the first of {first.count} {what} is {first.ratio:.3g} of the gradient at the last, in "
+            f"{passes} of {self.looks} passes looked at; this line loses most of it ({describe(first.operation)})",
+            "use an activation that keeps the slope (ReLU, GELU) with matching weights (kaiming_uniform_), residual "
+            "connections, normalisation, or for sequences an LSTM or GRU:\n"
+            "- torch.sigmoid(layer(x))\n+ F.relu(layer(x))",
+            since=first.number,
+        )  # fmt: skip
+
+    broken = (
+        """
+import torch
+import torch.nn as nn
+
+
+class Deep(nn.Module):
+    def __init__(self, depth):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(depth))
+        self.head = nn.Linear(16, 1)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+            x = torch.sigmoid(x)  # BUG
+        return self.head(x)
+
+
+torch.manual_seed(0)
+net = Deep(10)
+optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+x = torch.randn(32, 16)
+y = x.sum(1, keepdim=True)
+for step in range(12):
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(net(x), y)
+    loss.backward()
+    optimizer.step()
+""",
+        """
+import torch
+import torch.nn as nn
+
+torch.manual_seed(1)
+parts = [nn.Linear(8, 20), nn.Sigmoid()]
+for _ in range(7):
+    parts += [nn.Linear(20, 20), nn.Sigmoid()]
+model = nn.Sequential(*parts, nn.Linear(20, 3))
+
+
+def run(x, y, optimizer):
+    optimizer.zero_grad()
+    out = model(x)  # BUG
+    loss = nn.CrossEntropyLoss()(out, y)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = torch.randn(60, 8), torch.randint(0, 3, (60,))
+history = [run(x, y, optimizer) for _ in range(15)]
+""",
+    )
+    healthy = (
+        """
+import torch
+import torch.nn as nn
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.inner = nn.Linear(width, width)
+        self.outer = nn.Linear(width, width)
+
+    def forward(self, x):
+        return x + self.outer(torch.tanh(self.inner(x)))
+
+
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(6, 16), *[Block(16) for _ in range(8)], nn.Linear(16, 1))
+optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+x = torch.randn(50, 6)
+y = x.prod(1, keepdim=True)
+for step in range(20):
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(net(x), y)
+    loss.backward()
+    optimizer.step()
+""",
+        """
+import torch
+import torch.nn as nn
+
+torch.manual_seed(1)
+layers = []
+for i in range(6):
+    layers += [nn.Linear(10, 10), nn.ReLU()]
+model = nn.Sequential(*layers, nn.Linear(10, 2))
+optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+x, y = torch.randn(64, 10), torch.randint(0, 2, (64,))
+for step in range(25):
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+""",
+    )
+
+
+def _vanished(measured: Profile) -> tuple[float, int, bool] | None:
+    """The ratio of the ends, the number of layers or steps, and whether it is a recurrence."""
+    layers = measured.layers
+    if len(layers.norms) >= LAYERS and _fell(measured):
+        return layers.ratio, len(layers.norms), False
+    for chain in measured.repeated.values():
+        if chain.ratio < REPEATED:
+            return chain.ratio, len(chain.norms), True
+    return None
+
+
+def _fell(measured: Profile) -> bool:
+    layers = measured.layers
+    deep = layers.ratio < TINY or (layers.ratio < SMALL and layers.signal_ratio < SMALL)
+    return deep and layers.gradual(falling=True)

@@ -1,0 +1,211 @@
+"""wrong-target: class index out of range, wrong dtype, values outside the loss's range, or one constant class."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from pellucid.diagnose.events import LossCall, Pass
+from pellucid.diagnose.finding import Finding, Spot
+from pellucid.diagnose.origins import class_axis, numbers, origin
+from pellucid.diagnose.rules.rule import Rule
+from pellucid.diagnose.trace import Trace
+
+BY_CLASS = ("cross_entropy", "nll_loss", "multi_margin_loss")
+BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
+MANY = 30  # targets of one class and no other before that is worth a word
+
+
+class WrongTarget(Rule):
+    """A loss says what its targets are: class numbers from 0 to C-1 as int64, or shares between 0 and 1 as floats.
+
+    Labels that start at 1, that are -1 and 1, or that are pixels from 0 to 255 are a loss of something else, or a
+    crash. Targets that are all one class teach the model to say that class.
+    """
+
+    code = "wrong-target"
+    explains = frozenset((
+        "division-by-zero", "log-of-zero", "overflow", "learning-rate-too-high", "exploding-gradient",
+        "saturated-activation",
+    ))  # fmt: skip
+
+    def __init__(self) -> None:
+        self.found: dict[Spot, tuple[str, str, str, int]] = {}  # what, evidence, fix, first pass
+        self.failed: tuple[LossCall, str] | None = None
+        self.classes: dict[Spot, set[float]] = {}
+        self.counted: dict[Spot, int] = {}
+
+    def look(self, done: Pass, trace: Trace) -> None:
+        for call in done.losses:
+            for what, evidence, fix in self._out_of_range(call):
+                self.found.setdefault(call.spot, (what, evidence, fix, done.number))
+            self._count(call)
+        if done.losses and done.losses[-1].result is None:
+            self.failed = (done.losses[-1], _described(done.losses[-1]))
+
+    def _out_of_range(self, call: LossCall) -> Iterator[tuple[str, str, str]]:
+        target = numbers(call.target)
+        if target is None or call.target is None or call.input is None:
+            return
+        low, high = float(target.min()), float(target.max())
+        if call.name in BY_CLASS and not call.target.floating:
+            ignored = call.options.get("ignore_index", -100)
+            classes = call.input.shape[class_axis(call)] if call.input.shape else 1
+            used = target[target != ignored]
+            if not used.size:
+                yield "every target is to be ignored", f"all {target.size} targets are {ignored}", IGNORED_FIX
+            elif used.min() < 0 or used.max() >= classes:
+                what = f"the targets lie between {used.min():g} and {used.max():g}, the model has {classes} classes"
+                yield "a class number is out of range", what, CLASS_FIX
+        elif call.name in BINARY and (low < -1e-6 or high > 1 + 1e-6):
+            yield "targets lie outside of 0 to 1", f"they lie between {low:.4g} and {high:.4g}", BINARY_FIX
+        elif call.name == "cross_entropy" and call.target.floating and call.target.shape == call.input.shape:
+            if target.ndim > 1 and (low < -1e-6 or not np.allclose(target.sum(class_axis(call)), 1, atol=1e-2)):
+                sums = target.sum(class_axis(call))
+                what = f"they add up to {float(sums.min()):.3g} to {float(sums.max()):.3g} per sample"
+                yield "targets of cross_entropy that are floats must be shares of one", what, SHARES_FIX
+        elif call.name == "poisson_nll_loss" and low < 0:
+            yield "counts are negative", f"the smallest is {low:.4g}", "use counts from 0 on"
+
+    def _count(self, call: LossCall) -> None:
+        """Remember which classes were wanted, unless they are made up: a contrastive loss wants the first always."""
+        target = numbers(call.target)
+        made = origin(call.input)
+        contrastive = made is not None and (
+            made.op == "cat" or any(v.maker and v.maker.op == "cat" for v in made.inputs)
+        )
+        if call.name not in BY_CLASS or target is None or call.target.floating or contrastive:  # type: ignore[union-attr]
+            return
+        self.classes.setdefault(call.spot, set()).update(np.unique(target).tolist())
+        self.counted[call.spot] = self.counted.get(call.spot, 0) + target.size
+
+    def findings(self, trace: Trace) -> Iterable[Finding]:
+        crash = trace.crash
+        if crash is not None and self.failed is not None and _of_target(str(crash.error)):
+            call, described = self.failed
+            said = str(crash.error).splitlines()[0]
+            yield Finding(
+                self.code, call.spot, f"{call.name} refuses its target: {said}", described, _fix_for(said),
+                since=trace.open.number,
+            )  # fmt: skip
+            return
+        for spot, (what, evidence, fix, since) in self.found.items():
+            yield Finding(self.code, spot, what, evidence, fix, since=since)
+        for spot, classes in self.classes.items():
+            if len(classes) == 1 and self.counted[spot] >= MANY and spot not in self.found:
+                yield Finding(
+                    self.code, spot, f"every target is class {next(iter(classes)):g}: there is nothing to tell apart",
+                    f"{self.counted[spot]} targets were looked at, all of one class",
+                    "check how the labels are made and shuffled",
+                )  # fmt: skip
+
+    broken = (
+        """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 12), nn.ReLU(), nn.Linear(12, 3))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+x = torch.randn(30, 4)
+y = torch.randint(1, 4, (30,))  # labels 1, 2, 3
+for epoch in range(5):
+    optimizer.zero_grad()
+    logits = model(x)
+    loss = nn.functional.cross_entropy(logits, y)  # BUG
+    loss.backward()
+    optimizer.step()
+""",
+        """
+import torch
+import torch.nn as nn
+
+
+def step(model, batch, labels, optimizer, criterion):
+    optimizer.zero_grad()
+    loss = criterion(model(batch).squeeze(1), labels)  # BUG
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+torch.manual_seed(2)
+model = nn.Linear(5, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+criterion = nn.BCEWithLogitsLoss()
+data = torch.randn(40, 5)
+labels = torch.where(data[:, 0] > 0, torch.tensor(1.0), torch.tensor(-1.0))
+for _ in range(10):
+    step(model, data, labels, optimizer, criterion)
+""",
+        """
+import torch
+
+torch.manual_seed(0)
+net = torch.nn.Linear(6, 2)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+x = torch.randn(50, 6)
+labels = (x.mean(1) > 100).long()  # a wrong threshold: all are 0
+for epoch in range(6):
+    opt.zero_grad()
+    loss = torch.nn.functional.cross_entropy(net(x), labels)  # BUG
+    loss.backward()
+    opt.step()
+""",
+    )
+    healthy = (
+        """
+import torch
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+encoder = torch.nn.Linear(8, 4)
+optimizer = torch.optim.Adam(encoder.parameters(), lr=1e-3)
+for step in range(5):
+    x = torch.randn(10, 8)
+    a = F.normalize(encoder(x), dim=1)
+    b = F.normalize(encoder(x + 0.1 * torch.randn(10, 8)), dim=1)
+    negatives = F.normalize(torch.randn(20, 4), dim=1)
+    logits = torch.cat([(a * b).sum(1, keepdim=True), a @ negatives.T], dim=1) / 0.2
+    loss = F.cross_entropy(logits, torch.zeros(10, dtype=torch.long))  # the positive is always the first
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    )
+
+
+CLASS_FIX = (
+    "count the classes from 0, and give the last layer as many outputs as there are classes:\n- y\n+ y - y.min()"
+)
+BINARY_FIX = "make them 0 and 1, e.g.\n- labels\n+ (labels > 0).float()\n(pixels: images / 255)"
+SHARES_FIX = "give class numbers (int64), or shares that add up to one per sample"
+IGNORED_FIX = "check how the targets are made: nothing is left to learn from"
+DTYPE_FIX = "class numbers are int64, shares are floats:\n- y\n+ y.long()"
+
+
+def _of_target(text: str) -> bool:
+    words = ("target", "out of bounds", "dtype", "expected scalar type", "class", "batch_size", "multi-target", "index")
+    return any(word in text.lower() for word in words)
+
+
+def _fix_for(said: str) -> str:
+    if "dtype" in said or "scalar type" in said:
+        return DTYPE_FIX
+    if "bounds" in said or "range" in said:
+        return CLASS_FIX
+    return (
+        "class numbers have shape (N,), without the classes' dimension:\n- y\n+ y.squeeze(1)"
+        if "multi" in said
+        else ("give the target the shape and the range the loss expects")
+    )
+
+
+def _described(call: LossCall) -> str:
+    target = numbers(call.target)
+    shape = () if call.input is None else call.input.shape
+    if target is None or call.target is None:
+        return f"the input has shape {shape}"
+    return (
+        f"the input has shape {shape}, the target shape {call.target.shape} and dtype {call.target.dtype}, with values "
+        f"between {target.min():g} and {target.max():g}"
+    )

@@ -1,0 +1,150 @@
+"""Attention as a row: products, softmax and products in one step, a few heads at a time.
+
+    E = exp(query @ key.T * scale)            (those of later keys are 0 if the attention is causal)
+    result = E @ value / sums of E's rows
+
+The large matrix E is passed over as little as can be: the division by the sums is done on the result, and backward
+takes the sums of gradient times weight from the result too. It runs on ndarrays; the composed form in attention.py
+is the definition, and serves all other kinds of array and derivatives of higher order.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from pellucid.core.primitive import add_up, constant, general
+from pellucid.core.record import bind
+from pellucid.ops.matmul import matmul_row, swap
+from pellucid.ops.nn.recurrence import all_plain, recomputed
+from pellucid.ops.nn.workers import in_parts
+from pellucid.ops.softmax import BLOCK, exponentials, softmax_back_row
+
+matmul, multiply, subtract = np.matmul, np.multiply, np.subtract
+
+
+@lru_cache(maxsize=32)
+def causal_bias(queries: int, keys: int, dtype: np.dtype) -> ndarray:
+    """0 where a query may look, at keys that are not later than it, and -inf elsewhere."""
+    later = np.arange(keys) > np.arange(queries)[:, None]
+    bias = np.where(later, dtype.type(-np.inf), dtype.type(0))
+    bias.flags.writeable = False
+    return bias
+
+
+def _heads(x: ndarray) -> ndarray:
+    """All leading dimensions as one."""
+    return x.reshape(-1, *x.shape[-2:])
+
+
+def _scaled_heads(query: ndarray, scale: float) -> ndarray:
+    return _heads(multiply(query, query.dtype.type(scale), order="C"))
+
+
+def _few_heads(part: slice, queries: int, keys: int) -> list[slice]:
+    """So many heads at a time that their scores stay in the cache."""
+    step = max(1, BLOCK // max(1, queries * keys))
+    return [slice(begin, min(begin + step, part.stop)) for begin in range(part.start, part.stop, step)]
+
+
+def _microseconds(powers: ndarray) -> float:
+    """About how long forward or backward takes on one core."""
+    return powers.size * 4e-3
+
+
+def _forward(query: ndarray, key: ndarray, value: ndarray, causal: bool, scale: float) -> tuple[ndarray, ...]:
+    """The result, E, and 1 / sums of E's rows."""
+    q, k, v = _scaled_heads(query, scale), _heads(key), _heads(value)
+    count, queries, keys = len(q), q.shape[1], k.shape[1]
+    powers, inverse = np.empty((count, queries, keys), q.dtype), np.empty((count, queries, 1), q.dtype)
+    out = np.empty((count, queries, v.shape[2]), q.dtype)
+    bias = causal_bias(queries, keys, q.dtype) if causal else None
+
+    def work(part: slice) -> None:
+        for few in _few_heads(part, queries, keys):
+            scores = matmul(q[few], k[few].swapaxes(1, 2))
+            if bias is not None:
+                scores += bias
+            e = powers[few]
+            inverse[few] = _inverse_sums(scores.reshape(-1, keys), e.reshape(-1, keys)).reshape(-1, queries, 1)
+            y = matmul(e, v[few], out[few])
+            y *= inverse[few]
+
+    in_parts(work, count, _microseconds(powers))
+    leading = query.shape[:-2]
+    shapes = ((out, (*leading, *out.shape[1:])), (powers, (*leading, queries, keys)), (inverse, (*leading, queries, 1)))
+    return tuple([array.reshape(shape) for array, shape in shapes])
+
+
+def _inverse_sums(scores: ndarray, out: ndarray) -> ndarray:
+    """Write the exponentials of all rows; 1 / their sums. A row of nothing but -inf becomes zeros instead of NaN."""
+    with np.errstate(invalid="ignore"):
+        sums, shift = exponentials(out, scores)
+    if shift is not None:
+        masked = shift[:, 0] == -np.inf
+        if np.count_nonzero(masked):
+            out[masked] = 0
+            sums[masked] = 1
+    return np.divide(1, sums, sums)
+
+
+def _back(
+    g: ndarray, query: ndarray, key: ndarray, value: ndarray, out: ndarray, powers: ndarray, inverse: ndarray,
+    scale: float,
+) -> tuple[ndarray, ...]:  # fmt: skip
+    """The gradients of query, key and value: with P = E / sums, that of a score is P (g v - sum of g times result)."""
+    q, found = _scaled_heads(query, scale), tuple([np.empty(each.shape, g.dtype) for each in (query, key, value)])
+    g, k, v, y, e, inverse = [_heads(each) for each in (g, key, value, out, powers, inverse)]
+    dq, dk, dv = [_heads(each) for each in found]
+
+    def work(part: slice) -> None:
+        for few in _few_heads(part, *e.shape[1:]):
+            shared = g[few] * inverse[few]
+            matmul(e[few].swapaxes(1, 2), shared, dv[few])
+            slope = matmul(shared, v[few].swapaxes(1, 2))
+            slope -= np.vecdot(shared, y[few])[..., None]
+            slope *= e[few]
+            matmul(slope, k[few], dq[few])
+            matmul(slope.swapaxes(1, 2), q[few], dk[few])
+
+    in_parts(work, len(e), 2 * _microseconds(e))
+    multiply(found[0], found[0].dtype.type(scale), found[0])
+    return found
+
+
+attention_back_row = bind(constant("attention_back", _back, 7, outputs=3))
+
+
+def _pullback(g: Any, y: Any, a: Any, b: Any, c: Any, causal: bool, scale: float) -> Any:
+    if not all_plain((g[0], a, b, c)):
+        from pellucid.ops.nn.attention import composed
+
+        return recomputed(composed, g[:1], (a, b, c), causal, scale)
+    return attention_back_row(g[0], a, b, c, *y, scale)
+
+
+def _jvp(tangents: Any, y: Any, inputs: Any, params: Any) -> Any:
+    """Only the result has a tangent: what backward takes up is made anew where derivatives are of higher order."""
+    (tq, tk, tv), (_, powers, inverse), (query, key, value), (_, scale) = tangents, y, inputs, params
+    shares = powers * inverse
+    moved = add_up(
+        term
+        for term in (
+            None if tq is None else matmul_row(tq * scale, swap(key)),
+            None if tk is None else matmul_row(query * scale, swap(tk)),
+        )
+        if term is not None
+    )
+    terms = [None if moved is None else matmul_row(softmax_back_row(moved, shares, shares.ndim - 1), value)]
+    terms.append(None if tv is None else matmul_row(shares, tv))
+    return add_up(term for term in terms if term is not None), None, None
+
+
+# attention_row(query, key, value, causal, scale): the result, and what backward takes up
+attention_row = bind(
+    general(
+        "attention", _forward, None, None, None, pullback=_pullback, jvp=_jvp, outputs=3, dtypes="equal",
+        batch=lambda op, *arguments: op(*arguments), grad_name="ScaledDotProductFlashAttentionForCpuBackward0",
+    )
+)  # fmt: skip

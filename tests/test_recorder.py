@@ -1,0 +1,552 @@
+"""The flight recorder: steps replay bit for bit in another process; triggers, bounds, damage, hostile files."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import warnings
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pellucid as torch
+from pellucid.core import modes
+from pellucid.diagnose.flight import bare_name, read_record
+from pellucid.diagnose.recorder import Recorder
+from pellucid.diagnose.replay import print_replay, replay
+from pellucid.serialization import DamagedFileError
+from pellucid.serialization.archive import Writer
+
+nn, F = torch.nn, torch.nn.functional
+SOURCE = Path(torch.__file__).parents[1]
+
+
+# --- programs
+
+
+def perceptron():
+    model = nn.Sequential(nn.Linear(5, 9), nn.Tanh(), nn.Dropout(), nn.Linear(9, 2))
+    return model, lambda: F.mse_loss(model(torch.randn(7, 5)), torch.randn(7, 2))
+
+
+def convolutions():
+    model = nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Dropout(0.2),
+        nn.Flatten(), nn.Linear(64, 5),
+    )  # fmt: skip
+    return model, lambda: F.cross_entropy(model(torch.randn(6, 1, 8, 8)), torch.randint(0, 5, (6,)))
+
+
+def recurrent():
+    words, states, output = nn.Embedding(11, 6), nn.LSTM(6, 8, 2, batch_first=True, dropout=0.3), nn.Linear(8, 11)
+
+    def loss():
+        scores = output(states(words(torch.randint(0, 11, (3, 7))))[0])
+        return F.cross_entropy(scores.flatten(0, 1), torch.randint(0, 11, (21,)))
+
+    return nn.ModuleList([words, states, output]), loss
+
+
+def transformer():
+    model = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+    mask = nn.Transformer.generate_square_subsequent_mask(5)
+    return model, lambda: model(torch.randn(2, 5, 16), src_mask=mask).square().mean()
+
+
+def writes_and_views():
+    weight = nn.Parameter(torch.randn(4, 4))
+    mask = torch.eye(4).bool()
+
+    def loss():
+        h = weight * 2
+        h[0] = h[1] * 3
+        h[:, 1].mul_(2)
+        part = h[2]
+        h.add_(1)
+        z = torch.zeros(4, 4)
+        z[1:3] = h[:2]
+        z[mask] = 0.5
+        h.masked_fill_(mask, 7.0)
+        return (z * h).sum() + (part * part.detach()).sum() + h.t().contiguous().view(-1)[::3].sum()
+
+    return nn.ParameterList([weight]), loss
+
+
+def gradient_penalty():
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+
+    def loss():
+        x = torch.randn(5, 3, requires_grad=True)
+        y = model(x).sum()
+        (g,) = torch.autograd.grad(y, x, create_graph=True)
+        return y + ((g.norm(dim=1) - 1) ** 2).mean()
+
+    return model, loss
+
+
+def micro_batches():
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
+
+    def loss():
+        for _ in range(2):
+            (model(torch.randn(3, 4)).sum() / 3).backward()
+        return model(torch.randn(3, 4)).sum() / 3
+
+    return model, loss
+
+
+def odd_layouts():
+    model, data = nn.Linear(4, 4), torch.randn(40, 9)
+
+    def loss():
+        with torch.no_grad():
+            x, e = data[::2, 1:5].t().flip(0).t(), torch.randn(1, 4).expand(20, 4)
+        return (model(x) * model(e)).sum()
+
+    return model, loss
+
+
+def half_precision():
+    model = nn.Linear(4, 4).to(torch.bfloat16)
+    return model, lambda: model(torch.randn(3, 4).to(torch.bfloat16)).float().square().sum()
+
+
+def checkpointed():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
+    return model, lambda: torch.utils.checkpoint.checkpoint(model, torch.randn(5, 4), use_reentrant=False).sum()
+
+
+PROGRAMS = [
+    perceptron, convolutions, recurrent, transformer, writes_and_views, gradient_penalty, micro_batches, odd_layouts,
+    half_precision, checkpointed,
+]  # fmt: skip
+
+
+def train(make, path, steps: int = 4, seed: int = 1, dump: bool = True, **options):
+    """Train with a recorder, dump before the last update; the parameters at the end."""
+    torch.manual_seed(seed)
+    model, loss_of = make()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    with Recorder(model, optimizer, path, **options) as recorder:
+        for step in range(steps):
+            optimizer.zero_grad()
+            loss_of().backward()
+            if dump and step == steps - 1:
+                recorder.dump("test")
+            nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+            optimizer.step()
+    return [p.detach().numpy().copy() for p in model.parameters()]
+
+
+def run_python(code: str, *arguments: str, folder=None, **environment: str) -> subprocess.CompletedProcess:
+    variables = {**os.environ, "PYTHONPATH": str(SOURCE), **environment}
+    command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=variables, cwd=folder, timeout=120)
+
+
+def replayed_elsewhere(paths) -> list[dict]:
+    """What a new process finds in all steps of these files."""
+    done = run_python(
+        """
+        import json, sys
+        from pellucid.diagnose.flight import read_record
+        from pellucid.diagnose.replay import replay
+        for path in sys.argv[1:]:
+            for step in read_record(path).steps:
+                result = replay(path, step.number)
+                print(json.dumps([path, step.number, result.exact, result.compared, result.different, result.error]))
+        """,
+        *map(str, paths),
+    )
+    assert done.returncode == 0, done.stderr
+    names = ("path", "step", "exact", "compared", "different", "error")
+    return [dict(zip(names, json.loads(line), strict=True)) for line in done.stdout.splitlines()]
+
+
+# --- bit for bit
+
+
+def test_every_recorded_step_replays_bit_for_bit_in_a_new_process(tmp_path):
+    paths = [tmp_path / f"{make.__name__}.flight" for make in PROGRAMS]
+    for make, path in zip(PROGRAMS, paths, strict=True):
+        train(make, path, keep=3)
+    results = replayed_elsewhere(paths)
+    assert len(results) == 3 * len(PROGRAMS)
+    for result in results:
+        assert result["exact"] and not result["error"], result
+        assert result["compared"] >= 2, result
+
+
+@pytest.mark.slow
+def test_a_hundred_of_a_hundred_replay(tmp_path):  # T48
+    makes = [perceptron, convolutions, recurrent, transformer]
+    paths = []
+    for number in range(100):
+        paths.append(tmp_path / f"{number}.flight")
+        train(makes[number % 4], paths[-1], steps=2, seed=number, keep=1)
+    results = replayed_elsewhere(paths)
+    assert sum(result["exact"] and result["compared"] > 1 for result in results) == 100
+
+
+def test_recording_changes_nothing(tmp_path):
+    torch.manual_seed(1)
+    model, loss_of = convolutions()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    for _ in range(4):
+        optimizer.zero_grad()
+        loss_of().backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimizer.step()
+    plain = [p.detach().numpy() for p in model.parameters()]
+    recorded = train(convolutions, tmp_path / "f", dump=False)
+    assert all((a == b).all() for a, b in zip(plain, recorded, strict=True))
+    assert not (tmp_path / "f").exists()
+    assert modes.MODE.get() is None
+
+
+def test_parameters_changed_between_steps_are_recorded_as_they_were_used(tmp_path):
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with Recorder(model, optimizer, tmp_path / "f") as recorder:
+        for step in range(3):
+            with torch.no_grad():
+                model.weight.clamp_(-0.1, 0.1)
+            model.bias.data = torch.full((1,), float(step))
+            optimizer.zero_grad()
+            model(torch.ones(2, 3)).square().sum().backward()
+            recorder.dump("look")
+            optimizer.step()
+    result = replay(tmp_path / "f")
+    assert result.losses[0] == pytest.approx(np.frombuffer(bytes.fromhex(result.step.losses[0][1]), np.float32)[0])
+
+
+def test_a_custom_function_is_said_to_be_opaque(tmp_path):
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            return 2 * ctx.saved_tensors[0] * g
+
+    model = nn.Linear(3, 3)
+    train(lambda: (model, lambda: Square.apply(model(torch.randn(2, 3))).sum()), tmp_path / "f")
+    result = replay(tmp_path / "f")
+    assert result.exact and result.compared == 1  # the loss
+    assert "Square, a function of the script's own" in str(result)
+
+
+def test_a_forgotten_zero_grad_is_noticed(tmp_path):
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with Recorder(model, optimizer, tmp_path / "f") as recorder:
+        for _ in range(3):
+            model(torch.ones(2, 3)).sum().backward()
+            recorder.dump("look")
+            optimizer.step()
+    result = replay(tmp_path / "f")
+    assert result.exact
+    assert "an earlier step" in str(result)
+
+
+# --- triggers
+
+
+def loop(path, steps=14, bad=None, **options):
+    """A small training in which `bad(step, loss)` may spoil the loss; the recorder."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with Recorder(model, optimizer, path, **options) as recorder:
+        for step in range(1, steps + 1):
+            optimizer.zero_grad()
+            loss = model(torch.randn(6, 4)).square().mean() + 1
+            loss = loss if bad is None else bad(step, loss)
+            loss.backward()
+            optimizer.step()
+    return recorder
+
+
+def test_a_loss_that_is_not_finite(tmp_path, capsys):
+    loop(tmp_path / "f", bad=lambda step, loss: (loss * 0).log() if step == 5 else loss)
+    record = read_record(tmp_path / "f")
+    assert record.cause.kind == "non-finite" and "the loss is -inf" in record.cause.text
+    assert [step.number for step in record.steps] == [3, 4, 5]  # the first bad step stays, whatever comes after
+    assert "pellucid replay" in capsys.readouterr().err
+
+
+def test_a_gradient_that_is_not_finite(tmp_path):
+    loop(tmp_path / "f", bad=lambda step, loss: loss + (loss - loss).sqrt() if step == 5 else loss)
+    record = read_record(tmp_path / "f")
+    assert "the gradient of" in record.cause.text and "0.weight is nan" in record.cause.text
+    assert replay(tmp_path / "f").finding.code == "sqrt-at-zero"
+
+
+def test_a_loss_that_jumps(tmp_path):
+    loop(tmp_path / "f", bad=lambda step, loss: loss * 50 if step == 13 else loss)
+    cause = read_record(tmp_path / "f").cause
+    assert cause.kind == "spike" and "jumped to" in cause.text
+
+
+def test_a_noisy_loss_does_not_trigger(tmp_path):
+    noise = np.random.default_rng(0).normal(1, 0.3, 200)
+    loop(tmp_path / "f", steps=200, bad=lambda step, loss: loss * float(noise[step - 1]))
+    assert not (tmp_path / "f").exists()
+
+
+def test_an_exception(tmp_path):
+    def fail(step, loss):
+        if step == 4:
+            raise KeyError("oh")
+        return loss
+
+    with pytest.raises(KeyError):
+        loop(tmp_path / "f", bad=fail)
+    record = read_record(tmp_path / "f")
+    assert record.cause.text == "KeyError left the recorded block"
+    assert record.cause.spot.startswith("tests/test_recorder.py:") or record.cause.spot.startswith("test_recorder.py:")
+    assert record.steps[-1].number == 4
+    assert "nothing to compare" in str(replay(tmp_path / "f"))
+    assert replay(tmp_path / "f", 3).exact
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGQUIT"), reason="this system has no Ctrl-\\")
+def test_control_backslash(tmp_path):
+    before = signal.getsignal(signal.SIGQUIT)
+    loop(tmp_path / "f", bad=lambda step, loss: (os.kill(os.getpid(), signal.SIGQUIT), loss)[1] if step == 4 else loss)
+    assert read_record(tmp_path / "f").cause.kind == "signal"
+    assert signal.getsignal(signal.SIGQUIT) == before
+
+
+def test_a_spike_gives_way_to_a_nan(tmp_path):
+    def bad(step, loss):
+        return loss * 50 if step == 12 else loss * float("nan") if step == 13 else loss
+
+    loop(tmp_path / "f", bad=bad)
+    assert read_record(tmp_path / "f").cause.kind == "non-finite"
+
+
+def test_a_file_that_cannot_be_written_does_not_stop_training(tmp_path, capsys):
+    loop(tmp_path / "missing" / "f", bad=lambda step, loss: (loss * 0).log() if step == 5 else loss)
+    assert "was not written" in capsys.readouterr().err
+    with pytest.raises(OSError, match="could not be written"):
+        Recorder(path=tmp_path / "missing" / "f").dump()
+
+
+def test_a_watcher_of_operations_alone_leaves_backward_as_it_is():
+    """The recorder's way of observing: told of operations, of the end of backward, not of every gradient."""
+
+    class Observer:
+        gradient, only_recording = None, True
+
+        def __init__(self):
+            self.names, self.ends = [], []
+
+        def operation(self, p, tensors, params, outs):
+            assert all(isinstance(tensor, torch.Tensor) for tensor in (*tensors, *outs))
+            self.names.append(p.name)
+
+        def write(self, target, name):
+            self.names.append(name)
+
+        def backward(self, tensors, gradients, selective, create_graph):
+            self.ends.append((tensors[0].item(), selective, create_graph))
+
+    observer, x = Observer(), torch.ones(3, requires_grad=True)
+    with modes.switched(observers=(observer,)):
+        loss = ((x * 2 + torch.arange(3)) @ x).exp().sum()  # a number, another dtype, and plain floats
+        loss.backward()
+        with torch.no_grad():
+            x.mul_(2)
+            x * 3
+    assert observer.names == ["mul", "cast", "add", "dot", "exp", "sum_all"]
+    assert observer.ends == [(loss.item(), False, False)]
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="keep"):
+        Recorder(keep=0)
+
+
+# --- the bound
+
+
+def test_older_steps_give_way(tmp_path):
+    def make():
+        model = nn.Linear(500, 10)  # 20 kB
+        return model, lambda: model(torch.randn(100, 500)).square().mean()  # 200 kB
+
+    train(make, tmp_path / "f", steps=6, keep=5, limit=700_000)
+    record = read_record(tmp_path / "f")
+    assert 2 <= len(record.steps) <= 3
+    assert record.left_out >= 1
+    assert (tmp_path / "f").stat().st_size < 750_000
+
+
+def test_a_step_that_is_too_large_is_not_recorded(tmp_path):
+    with pytest.warns(UserWarning, match="larger limit="):
+        train(perceptron, tmp_path / "f", steps=3, dump=False, limit=300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        train(perceptron, tmp_path / "f", steps=3, limit=300)
+    assert read_record(tmp_path / "f").steps == []
+    assert print_replay(str(tmp_path / "f")) == 2
+
+
+def test_a_batch_out_of_a_dataset_is_recorded_without_the_dataset(tmp_path):
+    data = torch.randn(3000, 100)
+    model = nn.Linear(100, 1)
+    train(lambda: (model, lambda: model(data[torch.randint(0, 3000, (4,))]).square().mean()), tmp_path / "f")
+    assert (tmp_path / "f").stat().st_size < 100_000
+    assert replay(tmp_path / "f").exact
+
+
+# --- the file
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("flight") / "good"
+    train(perceptron, path, steps=2)
+    return path
+
+
+def test_damage_anywhere_is_noticed(recorded, tmp_path):
+    whole = recorded.read_bytes()
+    copy = tmp_path / "copy"
+    for place in np.random.default_rng(0).integers(0, len(whole), 150):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << int(place % 8)
+        copy.write_bytes(damaged)
+        with pytest.raises(DamagedFileError):
+            read_record(copy)
+    for length in (0, 10, len(whole) // 2, len(whole) - 1):
+        copy.write_bytes(whole[:length])
+        with pytest.raises(DamagedFileError):
+            read_record(copy)
+    assert print_replay(str(copy)) == 2
+
+
+def test_there_is_no_pickle_in_it(recorded):
+    with zipfile.ZipFile(recorded) as archive:
+        names = [info.filename for info in archive.infolist()]
+        assert all(name.startswith(("flight/data/", "flight/record.json", "flight/pellucid/")) for name in names)
+        text = json.loads(archive.read("flight/record.json"))
+    assert text["format"] == "pellucid flight record" and text["version"] == 1
+    assert torch.load.__module__ and b"\x80\x02" not in json.dumps(text).encode()
+    with pytest.raises(DamagedFileError, match=r"no data.pkl"):
+        torch.load(recorded)
+
+
+def test_secrets_are_not_stored(tmp_path):
+    folder = tmp_path / "hidden-folder"
+    folder.mkdir()
+    (folder / "train.py").write_text(
+        textwrap.dedent("""
+        import torch
+        model = torch.nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            (model(torch.ones(3, 2)) * 0).log().sum().backward()
+            optimizer.step()
+        """)
+    )
+    code = """
+        import sys
+        from pellucid.cli import main
+        sys.exit(main(["run", "--record", "flight", sys.argv[1], "hidden-argument"]))
+    """
+    done = run_python(code, str(folder / "train.py"), folder=tmp_path, TOKEN="hidden-token")
+    assert done.returncode == 0, done.stderr
+    stored = (tmp_path / "flight").read_bytes()
+    assert b"train.py" in stored
+    for secret in ("hidden-token", "hidden-argument", str(tmp_path), os.path.expanduser("~") + "/"):
+        assert secret.encode() not in stored
+    assert bare_name("/somewhere/else/train.py") == "train.py"
+
+
+def forged(path: Path, copy: Path, change) -> Path:
+    """A file whose digests are right and whose contents are not."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {i.filename.removeprefix("flight/"): archive.read(i) for i in archive.infolist()}
+    document = json.loads(parts.pop("record.json"))
+    parts.pop("pellucid/digests")
+    changed = change(document)
+    text = changed if isinstance(changed, bytes) else json.dumps(document if changed is None else changed).encode()
+    with copy.open("w+b") as out:
+        writer = Writer(out, "flight")
+        writer.write("record.json", text)
+        for name, data in parts.items():
+            writer.write(name, data)
+        writer.close()
+    return copy
+
+
+def first_operation(document):
+    return document["programs"][0][0]
+
+
+HOSTILE = {
+    "no record": lambda d: {},
+    "a list": lambda d: [],
+    "another version": lambda d: d.update(version=99),
+    "a slot that is not there": lambda d: first_operation(d).__setitem__(1, [9999, 1, 2]),
+    "a negative slot": lambda d: first_operation(d).__setitem__(1, [-1]),
+    "no such operation": lambda d: first_operation(d).__setitem__(0, "__import__"),
+    "a param of a foreign class": lambda d: first_operation(d).__setitem__(2, [{"form": "Popen", "fields": ["ls"]}]),
+    "a param of no kind": lambda d: first_operation(d).__setitem__(2, [{"os.system": "ls"}]),
+    "too many results": lambda d: first_operation(d).__setitem__(4, 3),
+    "a shape larger than its bytes": lambda d: d["blocks"][0].update(shape=[1 << 40]),
+    "a negative shape": lambda d: d["blocks"][0].update(shape=[-4]),
+    "strides that lead out": lambda d: d["blocks"][0].update(strides=[1 << 20, 1 << 20], offset=0),
+    "an offset that leads out": lambda d: d["blocks"][0].update(strides=[4, 4], offset=-64),
+    "an object dtype": lambda d: d["blocks"][0].update(dtype="O"),
+    "a block that is not there": lambda d: d["steps"][0]["leaves"][0].__setitem__(1, 12345),
+    "a program that is not there": lambda d: d["steps"][0].update(program=7),
+    "a line that is no number": lambda d: first_operation(d).__setitem__(6, "1"),
+    "nesting without end": lambda d: b"[" * 100_000 + b"]" * 100_000,
+    "no JSON": lambda d: b"\xff{",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_is_refused(recorded, tmp_path, name):
+    path = forged(recorded, tmp_path / "forged", HOSTILE[name])
+    assert print_replay(str(path), None) == 2
+    with pytest.raises(DamagedFileError):
+        replay(path)
+
+
+def test_forging_without_a_change_is_accepted(recorded, tmp_path):
+    assert replay(forged(recorded, tmp_path / "same", lambda document: None)).exact
+
+
+def test_state_of_generator_and_optimizer_are_there(recorded):
+    record = read_record(recorded)
+    generator = torch.Generator().set_state(torch.from_numpy(record.steps[0].random))
+    torch.manual_seed(1)
+    perceptron()
+    assert (torch.rand(3, generator=generator) == torch.rand(3)).all()
+    name, state = record.optimizers[0]
+    assert name == "AdamW" and state["param_groups"][0]["lr"] == 0.01
+    assert state["state"][0]["exp_avg"].shape == (9, 5)
+
+
+def test_digests_are_of_the_gradients(recorded):
+    result = replay(recorded)
+    assert len(result.step.digests) == len(result.gradients) == 4
+    for slot, grad in result.gradients.items():
+        assert hashlib.sha256(grad.tobytes()).hexdigest() == result.step.digests[slot]
+
+
+def test_a_step_that_is_not_there(recorded, capsys):
+    assert print_replay(str(recorded), 77) == 2
+    assert "one of its steps: 1, 2" in capsys.readouterr().err
