@@ -55,7 +55,7 @@ class Descent:
 
 def test_scaler_leaves_out_a_step_that_is_not_finite():
     w = pellucid.ones(2, requires_grad=True)
-    optimizer, scaler = Descent(w), pellucid.amp.GradScaler(init_scale=4.0, growth_interval=2)
+    optimizer, scaler = Descent(w), pellucid.amp.GradScaler("cpu", init_scale=4.0, growth_interval=2)
     scaler.scale((w * 3).sum()).backward()
     scaler.unscale_(optimizer)
     assert w.grad.tolist() == [3.0, 3.0]
@@ -73,6 +73,6 @@ def test_scaler_leaves_out_a_step_that_is_not_finite():
         scaler.step(optimizer)
         scaler.update()
     assert optimizer.steps == 3 and scaler.get_scale() == 4.0
-    other = pellucid.amp.GradScaler()
+    other = pellucid.amp.GradScaler("cpu")
     other.load_state_dict(scaler.state_dict())
     assert other.get_scale() == 4.0

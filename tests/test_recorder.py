@@ -313,7 +313,8 @@ def test_an_exception(tmp_path):
     assert record.cause.text == "KeyError left the recorded block"
     assert record.cause.spot.startswith("tests/test_recorder.py:") or record.cause.spot.startswith("test_recorder.py:")
     assert record.steps[-1].number == 4
-    assert "nothing to compare" in str(replay(tmp_path / "f"))
+    report = str(replay(tmp_path / "f"))
+    assert "nothing to compare" in report and "last:" in report and "add -> () up to" in report
     assert replay(tmp_path / "f", 3).exact
 
 
@@ -545,6 +546,12 @@ def test_digests_are_of_the_gradients(recorded):
     assert len(result.step.digests) == len(result.gradients) == 4
     for slot, grad in result.gradients.items():
         assert hashlib.sha256(grad.tobytes()).hexdigest() == result.step.digests[slot]
+
+
+def test_the_trace_shows_every_operation(recorded, capsys):
+    assert print_replay(str(recorded), trace=True) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any("tanh -> (7, 9) up to 0." in line and line.endswith("in 1") for line in lines)
 
 
 def test_a_step_that_is_not_there(recorded, capsys):

@@ -57,6 +57,8 @@ from pellucid.ops.operation import namespace as _namespace
 from pellucid.ops.random import *  # noqa: F403
 from pellucid.ops.ranges import *  # noqa: F403
 from pellucid.ops.status import *  # noqa: F403
+from pellucid.ops.sparse import *  # noqa: F403
+from pellucid.ops.storage import *  # noqa: F403
 from pellucid.printing import set_printoptions
 from pellucid.switches import *  # noqa: F403
 
@@ -114,6 +116,8 @@ _FROM = {
     **dict.fromkeys(("summary",), "pellucid.diagnose.summary"),
     **dict.fromkeys(("as_torch",), "pellucid.shim"),
     **dict.fromkeys(("to_dlpack",), "pellucid.utils.dlpack"),
+    **dict.fromkeys(("OutOfMemoryError",), "pellucid.cuda"),
+    **dict.fromkeys(("TypedStorage", "UntypedStorage"), "pellucid.storage"),
 }
 
 

@@ -48,6 +48,7 @@ def parser_of_commands() -> argparse.ArgumentParser:
     replay = commands.add_parser("replay", help="run a step again that `run --record` or pellucid.Recorder wrote")
     replay.add_argument("file", help="the recording")
     replay.add_argument("--step", type=int, metavar="N", help="the number of the step (default: the last)")
+    replay.add_argument("--trace", action="store_true", help="print every operation with its line and its result")
     replay.set_defaults(function=replay_command)
     return parser
 
@@ -81,7 +82,7 @@ def replay_command(options: argparse.Namespace) -> int:
     """`pellucid replay FILE`."""
     from pellucid.diagnose.replay import print_replay
 
-    return print_replay(options.file, options.step)
+    return print_replay(options.file, options.step, options.trace)
 
 
 def doctor_command(options: argparse.Namespace) -> int:

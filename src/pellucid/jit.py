@@ -1,6 +1,11 @@
 """TorchScript, accepted: functions and modules stay plain Python, which runs them as they are."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
+
+from pellucid import nn
+from pellucid.absent import absent
 
 
 def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
@@ -12,9 +17,15 @@ def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
     return obj
 
 
-def trace(func: Any, *args: Any, **kwargs: Any) -> Any:
+script_method = script_if_tracing = freeze = optimize_for_inference = interface = script
+
+
+def trace(func: Any = None, *args: Any, **kwargs: Any) -> Any:
     """The function itself."""
     return func
+
+
+trace_module = trace
 
 
 def ignore(obj: Any = None, **kwargs: Any) -> Any:
@@ -23,9 +34,34 @@ def ignore(obj: Any = None, **kwargs: Any) -> Any:
 
 
 export = unused = ignore
-script_method = script
-ScriptModule = object
+
+
+class ScriptModule(nn.Module):
+    """A plain module."""
+
+
+ScriptFunction = RecursiveScriptModule = ScriptModule
 Final = Any
+
+
+def annotate(the_type: Any, the_value: Any) -> Any:
+    """The value."""
+    return the_value
+
+
+def Attribute(value: Any, type: Any) -> Any:
+    """The value."""
+    return value
+
+
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call the function now; `wait` gives its result."""
+    return func(*args, **kwargs)
+
+
+def wait(future: Any) -> Any:
+    """What `fork` gave."""
+    return future
 
 
 def is_scripting() -> bool:
@@ -34,3 +70,16 @@ def is_scripting() -> bool:
 
 
 is_tracing = is_scripting
+
+
+def optimized_execution(should_optimize: bool) -> AbstractContextManager[None]:
+    """A context that changes nothing."""
+    return nullcontext()
+
+
+fuser = optimized_execution
+
+
+
+_files = absent("torch.jit", "there are no TorchScript files", "torch.save(model.state_dict(), path)")
+save, load = _files("save"), _files("load")

@@ -68,9 +68,17 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         except ModuleNotFoundError as error:
             if error.name is None or not path.startswith(error.name):
                 raise
-            raise ModuleNotFoundError(missing(spec.name), name=spec.name) from None
+            module = self.kept_elsewhere(path)
+            if module is None:
+                raise ModuleNotFoundError(missing(spec.name), name=spec.name) from None
         self.specs[spec.name] = module.__spec__
         return module
+
+    def kept_elsewhere(self, path: str) -> types.ModuleType | None:
+        """What PyTorch has in a file of its own and we in another: `torch.distributions.normal`, for one."""
+        above, _, name = path.rpartition(".")
+        found = getattr(sys.modules.get(above), name, None)
+        return found if isinstance(found, types.ModuleType) else None
 
     def exec_module(self, module: types.ModuleType) -> None:
         """The module has run already; importing it under another name must not change what it says of itself."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from pellucid.core import modes
 from pellucid.core.primitive import BOUND
+from pellucid.core.provenance import warn
 from pellucid.core.tensor import Tensor
 
 READY, UNSCALED, STEPPED = "ready", "unscaled", "stepped"
@@ -14,6 +15,8 @@ READY, UNSCALED, STEPPED = "ready", "unscaled", "stepped"
 class GradScaler:
     """Scale the loss, unscale the gradients, and leave a step out when one of them is not finite.
 
+    Without a device it is meant for CUDA, as in PyTorch, and does nothing here.
+
     >>> import pellucid as torch
     >>> scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
     >>> scaler.scale(torch.tensor(2.0))
@@ -21,13 +24,16 @@ class GradScaler:
     """
 
     def __init__(
-        self, device: str = "cpu", init_scale: float = 65536.0, growth_factor: float = 2.0,
+        self, device: str = "cuda", init_scale: float = 65536.0, growth_factor: float = 2.0,
         backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True,
     ) -> None:  # fmt: skip
         if growth_factor <= 1.0:
             raise AssertionError("The growth factor must be > 1.0.")
         if backoff_factor >= 1.0:
             raise AssertionError("The backoff factor must be < 1.0.")
+        if device == "cuda" and enabled:
+            warn("torch.amp.GradScaler is enabled, but CUDA is not available.  Disabling.")
+            enabled = False
         self._device, self._enabled = device, enabled
         self._scale, self._growth_tracker = float(init_scale), 0
         self._growth_factor, self._backoff_factor = growth_factor, backoff_factor

@@ -30,7 +30,7 @@ from pellucid.errors import explain
 
 __all__ = [
     "Function", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "function", "functional", "grad",
-    "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_grad_enabled", "no_grad",
+    "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_grad_enabled", "no_grad", "profiler",
     "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip
 
@@ -38,6 +38,8 @@ LATER = {  # imported when first asked for: they need more than the engine
     "functional": "pellucid.autograd.functional",
     "forward_ad": "pellucid.autograd.forward_ad",
     "grad_mode": "pellucid.core.modes",
+    "profiler": "pellucid.autograd.profiler",
+    "variable": "pellucid.autograd",
 }
 
 

@@ -1,9 +1,27 @@
 """From a function to a program: capture now, compilation later.
 
 Reading order: ir (what a program is), trace (arrays that write down what is done with them), capture (the function).
+control holds what scripts say to PyTorch's compiler, without effect.
 """
 
 from pellucid.compiler.capture import capture
+from pellucid.compiler.control import (
+    allow_in_graph,
+    assume_constant_result,
+    cudagraph_mark_step_begin,
+    disable,
+    is_compiling,
+    is_dynamo_compiling,
+    is_exporting,
+    list_backends,
+    reset,
+    set_stance,
+    substitute_in_graph,
+)
 from pellucid.compiler.ir import Instruction, Program
 
-__all__ = ["Instruction", "Program", "capture"]
+__all__ = [
+    "Instruction", "Program", "allow_in_graph", "assume_constant_result", "capture", "cudagraph_mark_step_begin",
+    "disable", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset", "set_stance",
+    "substitute_in_graph",
+]  # fmt: skip

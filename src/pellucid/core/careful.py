@@ -36,7 +36,7 @@ def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> A
         operation = BOUND[p.name]
         modes.MODE.set(mode.beneath)  # the hot path costs a third of what follows here
         try:
-            result = operation(ready, *params) if p.variadic else operation(*ready, *params)
+            result = operation(*ready, *params) if p.rules else operation(ready, *params)  # no rules: variadic
         finally:
             modes.MODE.set(mode)
         for observer in mode.listeners:
@@ -78,7 +78,7 @@ def as_they_are(p: Primitive, inputs: Sequence[Any]) -> Sequence[Tensor] | None:
             return as_they_are(p, [v if isinstance(v, Tensor) else wrap(np.asarray(v, dtype)) for v in inputs])
         else:
             return None
-    return inputs
+    return None if dtype is None else inputs
 
 
 def on_arrays(p: Primitive, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:

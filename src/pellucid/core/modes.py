@@ -59,17 +59,17 @@ class Mode:
 
     def __post_init__(self) -> None:
         """Work out once what operations ask; an observer that is `only_recording` is deaf while gradients are off."""
-        listeners = tuple(each for each in self.observers if self.grad or not getattr(each, "only_recording", False))
+        put = object.__setattr__
         others = any((self.anomaly, self.saved_hooks, self.tracer is not None, self.autocast is not None))
-        beneath = replace(self, observers=()) if listeners and not others else None
-        normal = beneath is not None and beneath == NORMAL
-        found = {
-            "listeners": listeners, "attentive": self.grad or others or bool(listeners),
-            "beneath": None if normal else beneath,
-            "only_watched": beneath is not None and (normal or not beneath.attentive),
-        }  # fmt: skip
-        for name, value in found.items():
-            object.__setattr__(self, name, value)
+        listeners, beneath, normal = (), None, False
+        if self.observers:
+            listeners = tuple(e for e in self.observers if self.grad or not getattr(e, "only_recording", False))
+            beneath = replace(self, observers=()) if listeners and not others else None
+            normal = beneath is not None and beneath == NORMAL
+        put(self, "listeners", listeners)
+        put(self, "attentive", self.grad or others or bool(listeners))
+        put(self, "beneath", None if normal else beneath)
+        put(self, "only_watched", beneath is not None and (normal or not beneath.attentive))
 
 
 NORMAL = Mode()

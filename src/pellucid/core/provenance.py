@@ -23,7 +23,7 @@ def outside(frame: FrameType) -> FrameType:
     """Step out of Pellucid's own frames to the user's frame that called in."""
     while True:
         name = frame.f_code.co_filename
-        if name not in OURS and (name in USERS or not _is_ours(name)) or frame.f_back is None:
+        if (name not in OURS and (name in USERS or not _is_ours(name))) or frame.f_back is None:
             return frame
         frame = frame.f_back
 
@@ -31,7 +31,7 @@ def outside(frame: FrameType) -> FrameType:
 def _is_ours(name: str) -> bool:
     if name in OURS:
         return True
-    ours = name.startswith(PACKAGE_FOLDER)
+    ours = name.startswith((PACKAGE_FOLDER, "<frozen importlib"))  # an import that we refuse is the user's line
     (OURS if ours else USERS).add(name)
     return ours
 

@@ -23,10 +23,16 @@ class Handle:
 
     __slots__ = ("_hooks", "key")
 
-    def __init__(self, hooks: "OrderedDict[int, Callable[..., Any]]", hook: Callable[..., Any]) -> None:
+    def __init__(self, hooks: "OrderedDict[int, Callable[..., Any]]", hook: Callable[..., Any] | None = None) -> None:
         self.key = tick()
         self._hooks = weakref.ref(hooks)
-        hooks[self.key] = hook
+        if hook is not None:
+            hooks[self.key] = hook
+
+    @property
+    def id(self) -> int:
+        """The key under which a class with hooks of its own keeps this one."""
+        return self.key
 
     def remove(self) -> None:
         hooks = self._hooks()

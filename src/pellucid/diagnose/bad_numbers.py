@@ -128,7 +128,13 @@ def _came_bad(value: Value) -> bool:
         if not bad:
             return maker.op in ("write", "tensor") or _is_given(maker)
         maker = bad[0].maker
-    return has_nan(value.array) or bool(np.isposinf(np.asarray(value.array, np.float64)).any())
+    return not _is_mask(np.asarray(value.array, np.float64))
+
+
+def _is_mask(array: Any) -> bool:
+    """Whether all that is not finite is -inf, over numbers that are all the same: a mask that is added to scores."""
+    given = array[np.isfinite(array)]
+    return not np.isnan(array).any() and not np.isposinf(array).any() and (not given.size or np.ptp(given) == 0)
 
 
 def _is_given(operation: Operation) -> bool:
@@ -215,7 +221,6 @@ def _forward_root(done: Pass, operation: Operation) -> Root:
 def code_of(operation: Operation) -> str:
     """What kind of slip made an operation return a bad number."""
     op = operation.op.removesuffix("_")
-    arrays = [np.asarray(v.array, np.float64) for v in operation.inputs if v.array is not None and v.floating]
     if op in LOGS:
         return "log-of-zero"
     if op in DOMAINS:
@@ -223,10 +228,19 @@ def code_of(operation: Operation) -> str:
     if op == "sqrt" or (op in POWERS and _nan_made(operation)):
         return "sqrt-at-zero"
     if op in POWERS:
-        return "division-by-zero" if arrays and (arrays[0] == 0).any() else "overflow"
+        return "division-by-zero" if _of_zero(operation) else "overflow"
     if op in DIVISIONS:
         return "division-by-zero"
     return "overflow"
+
+
+def _of_zero(operation: Operation) -> bool:
+    """Whether a power is infinite because its base is zero there (a negative power of zero), not because it is large."""
+    base, result = operation.inputs[0].array, operation.output.array
+    if base is None or result is None:
+        return False
+    bad = ~np.isfinite(np.asarray(result, np.float64))
+    return bool((np.broadcast_to(np.asarray(base, np.float64), bad.shape)[bad] == 0).any())
 
 
 def _nan_made(operation: Operation) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pellucid.diagnose.events import Backward, Operation, Pass, Value
 from pellucid.diagnose.finding import Spot
 
+KEEPING = ("append", "add", "extend", "appendleft", "insert", "setdefault")  # methods that put a value into a container
+
 
 def carried_over(done: Pass) -> Operation | None:
     """The first operation that takes up, with its graph, a value of an earlier pass that a line of this pass made.
@@ -18,6 +20,19 @@ def carried_over(done: Pass) -> Operation | None:
     return next((op for op in done.operations if any(v.made_at in lines for v in old_values(op, done.number))), None)
 
 
+def entrance(operation: Operation, number: int) -> Spot:
+    """Where the loop hands the carried value on: the call of the outermost model that is given it, else the operation.
+
+    A model that keeps its state to itself (`self.h = ...` in forward) is not given it.
+    """
+    spot, call = operation.spot, operation.module
+    while call is not None:
+        if any(_is_old(value, number) for value in call.inputs):
+            spot = call.spot
+        call = call.parent
+    return spot
+
+
 def accumulators(done: Pass) -> list[Operation]:
     """The operations that add to their own result of an earlier pass, with its graph: `total += loss`."""
     return [op for op in done.operations if any(v.made_at == op.place for v in old_values(op, done.number))]
@@ -25,24 +40,59 @@ def accumulators(done: Pass) -> list[Operation]:
 
 def old_values(operation: Operation, number: int) -> list[Value]:
     """The inputs of a recorded operation that an earlier pass computed and that still have their graph."""
-    if not operation.recorded:
-        return []
-    return [
-        value for value in operation.inputs
-        if value.requires_grad and value.parameter is None and value.born < number and value.made_at is not None
-    ]  # fmt: skip
+    return [value for value in operation.inputs if _is_old(value, number)] if operation.recorded else []
+
+
+def _is_old(value: Value, number: int) -> bool:
+    return value.requires_grad and value.parameter is None and value.born < number and value.made_at is not None
 
 
 def appended_at(event: Backward) -> Spot | None:
-    """The line that puts a loss into a list, found in the source: `losses.append(loss)`."""
-    name = _name_of_root(event)
+    """The line that puts a loss into a list or a dict, found in the source: `losses.append(loss)`.
+
+    A function of the same file that is given the loss (`meter.update(loss)`) may be the one that keeps it.
+    """
+    name, file = _name_of_root(event), event.spot.file
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return None
     if not name:
         return None
-    for call in _calls(event.spot.file):
-        if isinstance(call.func, ast.Attribute) and call.func.attr in ("append", "add", "extend", "appendleft"):
-            if any(isinstance(part, ast.Name) and part.id == name for part in _direct(call.args)):
-                return Spot(event.spot.file, call.lineno)
+    line = _kept_at(tree, name)
+    if line is None:
+        handed = (_kept_at(function, parameter) for function, parameter in _receivers(tree, name))
+        line = next((found for found in handed if found is not None), None)
+    return None if line is None else Spot(file, line)
+
+
+def _kept_at(tree: ast.AST, name: str) -> int | None:
+    """The line on which a variable is put into a container: `kept.append(name)`, `kept[key] = name`."""
+    for node in ast.walk(tree):
+        stored: list[ast.expr] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in KEEPING:
+            stored = node.args
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+            stored = [node.value]
+        elif isinstance(node, ast.AugAssign) and isinstance(node.value, (ast.List, ast.Tuple)):
+            stored = [node.value]
+        if any(isinstance(part, ast.Name) and part.id == name for part in _direct(stored)):
+            return node.lineno  # type: ignore[attr-defined]
     return None
+
+
+def _receivers(tree: ast.AST, name: str) -> Iterator[tuple[ast.AST, str]]:
+    """The functions of a file that are called with a variable, each with what it calls it."""
+    nodes = list(ast.walk(tree))
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    for call in (node for node in nodes if isinstance(node, ast.Call)):
+        called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        for function in functions:
+            if function.name == called:
+                parameters = [one.arg for one in function.args.args if one.arg != "self"]
+                for argument, parameter in zip(call.args, parameters, strict=False):
+                    if isinstance(argument, ast.Name) and argument.id == name:
+                        yield function, parameter
 
 
 def _name_of_root(event: Backward) -> str:
@@ -65,13 +115,3 @@ def _direct(arguments: list[ast.expr]) -> Iterator[ast.expr]:
             yield from _direct(argument.elts)
         elif isinstance(argument, ast.Dict):
             yield from _direct([value for value in argument.values if value is not None])
-
-
-def _calls(file: str) -> Iterator[ast.Call]:
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            yield node

@@ -4,9 +4,13 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from pellucid.diagnose.events import Flow, Operation, Parameter, Pass, norm_of
 from pellucid.diagnose.finding import Spot
 from pellucid.diagnose.measures import flows_of, is_weighted, on_path, once
+from pellucid.ops.nn.elman import elman_back_row
+from pellucid.ops.nn.recurrence import cut
 
 # Operations whose gain is a property of their values, not of a mere change of shape.
 GAINING = frozenset((
@@ -49,6 +53,7 @@ class Profile:
 
     layers: Chain
     repeated: dict[Spot, Chain]
+    inside: list[tuple[Operation, Chain]]  # the steps of a recurrent layer that ran as one operation
     gains: dict[Spot, float] = field(default_factory=dict)  # the logarithm of the gain of all operations there
     operations: dict[Spot, Operation] = field(default_factory=dict)  # the strongest of them, for the text
     largest_inside: tuple[float, Operation | None] = (0.0, None)  # the gain inside a recurrent layer
@@ -67,7 +72,8 @@ def profile(done: Pass) -> Profile:
         if is_weighted(op):
             firsts.setdefault(parameter, op)
     repeated = {spot: _chain(ops, flows) for (spot, _), ops in uses.items() if len(ops) >= STEPS}
-    found = Profile(_chain(list(firsts.values()), flows), repeated)
+    inside = [(op, chain) for op in path if op.op == "elman" and (chain := _unrolled(op, done)) is not None]
+    found = Profile(_chain(list(firsts.values()), flows), repeated, inside)
     last = weighted[-1][0].order if weighted else 0
     _note_gains(found, [op for op in path if op.order <= last], flows)  # what follows is the loss
     return found
@@ -77,6 +83,25 @@ def _chain(operations: list[Operation], flows: dict[Operation, list[Flow]]) -> C
     norms = [flows[op][-1].incoming for op in operations]
     signals = [norm * _input_norm(op) for norm, op in zip(norms, operations, strict=True)]
     return Chain([n for n in norms if math.isfinite(n)], [s for s in signals if s > 0 and math.isfinite(s)])
+
+
+def _unrolled(operation: Operation, done: Pass) -> Chain | None:
+    """The gradient at every step of a simple recurrent layer, computed once more from what arrived at its results."""
+    states, first, weight = operation.outputs[0].array, operation.inputs[1].array, operation.inputs[3].array
+    if not all(isinstance(array, np.ndarray) and array.dtype.kind == "f" for array in (states, first, weight)):
+        return None
+    at_states, at_last = np.zeros_like(states), np.zeros_like(first)
+    for flow in done.flows:
+        if flow.target is operation and flow.operation is not operation and isinstance(flow.gradient, np.ndarray):
+            if flow.gradient.shape == states.shape:
+                at_states += flow.gradient
+            elif flow.gradient.size == first.size:
+                at_last += flow.gradient.reshape(first.shape)
+    walk, rectified = operation.params
+    with np.errstate(all="ignore"):
+        steps = cut(elman_back_row(at_states, at_last, states, first, weight, walk, rectified)[0], walk)
+    norms = [norm_of(step) for step in steps]
+    return Chain(norms, norms) if len(norms) >= STEPS else None
 
 
 def _input_norm(operation: Operation) -> float:

@@ -148,7 +148,7 @@ def _step(recorder: Any, step: Any, leaves: list[Given], program: int, blocks: B
         "number": step.number, "program": program, "leaves": listed, "notes": step.notes,
         "random": blocks.add(random_bytes(*step.random)),
         "losses": [[dtype_name(loss.dtype), loss.tobytes().hex()] for loss in step.losses],
-        "squares": {str(slot): value.hex() for slot, value in step.squares.items()},
+        "graded": step.graded, "squares": step.squares.hex(),
         "digests": _digests(step, leaves) if last else {},
     }  # fmt: skip
 
@@ -175,7 +175,7 @@ def _digests(step: Any, leaves: list[Given]) -> dict[str, str]:
     ticks = ticks_of([entry for entry in step.entries if entry[0] is BACKWARD])
     found = {}
     for leaf in leaves:
-        tensor = leaf.tensor() if leaf.slot in step.squares else None
+        tensor = leaf.tensor() if leaf.grad else None
         if tensor is None or tensor._grad is None or not ticks:
             continue
         write = aliasing.write_to(tensor._grad.array)
@@ -242,7 +242,8 @@ class RecordedStep:
     leaves: list[RecordedLeaf]
     notes: list[str]
     losses: list[tuple[str, str]]
-    squares: dict[int, float]
+    graded: list[int]  # the leaves that had gradients
+    squares: float  # of all elements of these
     digests: dict[int, str]
     random: np.ndarray  # the state of the default generator before the step
 
@@ -311,6 +312,6 @@ def _recorded_step(step: dict[str, Any], programs: list[list[Operation]], arrays
     return RecordedStep(
         int(step["number"]), programs[step["program"]], leaves, [str(note) for note in step["notes"]],
         [(str(dtype), str(data)) for dtype, data in step["losses"]],
-        {int(slot): float.fromhex(value) for slot, value in step["squares"].items()},
+        [int(slot) for slot in step["graded"]], float.fromhex(step["squares"]),
         {int(slot): str(digest) for slot, digest in step["digests"].items()}, arrays[step["random"]],
     )  # fmt: skip

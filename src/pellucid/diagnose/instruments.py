@@ -211,13 +211,21 @@ def _constructor(trace: Trace, name: str, original: Callable[..., Any]) -> Calla
 
 
 def _note_construction(trace: Trace, name: str, data: Any, result: Tensor) -> None:
-    sources = tensors_in(data) if isinstance(data, (Tensor, list, tuple)) else []
+    sources = _first_tensors(data)
     if sources and result is not data:
         trace.rebuilt(sources, name, result)
     elif isinstance(data, (np.ndarray, np.generic, list, float)):
         _arrived(trace, data, result)
     if result.node is None:
         trace.placed(result, _user_place())
+
+
+def _first_tensors(data: Any, most: int = 100) -> list[Tensor]:
+    """The tensors among the first things in nested lists: data of a million numbers is not searched for one."""
+    if isinstance(data, Tensor):
+        return [data]
+    first = data[:most] if isinstance(data, (list, tuple)) else ()
+    return [tensor for each in first for tensor in _first_tensors(each, 10)]
 
 
 def _old_type(trace: Trace, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -347,8 +355,17 @@ def _creation(trace: Trace, original: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         trace.made_at[self] = _maker_of(self)
+        trace.routes[self] = tuple(_route())
 
     return __init__
+
+
+def _route(most: int = 8) -> Iterator[Place]:
+    """The user's lines that led here, the innermost first."""
+    frame = outside(getframe(2))
+    while most and frame.f_back is not None:
+        yield Place(frame.f_code, frame.f_lasti)
+        frame, most = outside(frame.f_back), most - 1
 
 
 def _maker_of(module: Any) -> Place:

@@ -1,26 +1,28 @@
 """Where a gradient is lost: values are followed forward from a parameter, operation by operation, to the loss.
 
-A pass is searched while its values are there; what was found is kept in one ledger per trace, which the rules about
-missing gradients share. When the run is over the ledger knows which parameters never got a gradient, and which of the
-places where their values left the graph is to blame.
+A pass is searched while its values are there. What was found is kept by the ledger (ledger.py).
 """
 
-import weakref
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
-from pellucid.core.provenance import Place
-from pellucid.diagnose.events import Backward, Cleared, Flow, Operation, Parameter, Pass, Update, Value
-from pellucid.diagnose.finding import Finding, Related, Spot
-from pellucid.diagnose.ownership import stale
+from pellucid.diagnose.events import Flow, Operation, Parameter, Pass, Value
+from pellucid.diagnose.finding import Spot
 from pellucid.diagnose.trace import Trace
 
 DETACHING = frozenset(("detach", "detach_", "data"))
 WRAPPING = DETACHING | {"Variable", "Parameter"}  # what was cut off stays the tensor it is
-STEPS = frozenset(("round", "floor", "ceil", "trunc", "sign", "sgn", "drawn_bernoulli", "drawn_normal"))  # their slope is zero
-LINEAR = frozenset(("add", "sub", "neg", "sum", "mean", "stack", "cat", "reshape", "view", "index", "squeeze"))
-SCALING = frozenset(("mul", "div", "true_divide"))
+# Functions whose slope is zero wherever they have one.
+STEPS = frozenset(
+    ("round", "round_decimals", "floor", "ceil", "trunc", "div_floor", "div_trunc", "sign", "sgn", "drawn_bernoulli",
+     "drawn_normal")
+)  # fmt: skip
+# Operations that only add up, arrange or scale what goes in.
+LINEAR = frozenset(
+    ("add", "sub", "rsub", "rsub_number", "neg", "sum", "sum_all", "mean", "mean_all", "stack", "cat", "reshape",
+     "select", "slice", "index", "unbind", "squeeze0", "squeeze1", "squeeze2", "unsqueeze", "expand", "cast", "clone")
+)  # fmt: skip
+SCALING = frozenset(("mul", "div"))
 
 
 @dataclass(slots=True, eq=False)
@@ -40,14 +42,6 @@ class Cut:
         return 0 if self.operation is None else self.operation.order
 
 
-@dataclass(slots=True, eq=False)
-class Loss:
-    """One place to blame, and all parameters that lose their gradient there."""
-
-    cut: Cut
-    parameters: list[Parameter] = field(default_factory=list)
-
-
 class Search:
     """One pass: its values, followed from its parameters to its loss."""
 
@@ -61,6 +55,11 @@ class Search:
         self.fatal = done.backward is not None and "does not require grad" in str(done.backward.error or "")
         self.flat = {flow.operation for flow in done.flows if _is_flat(flow)}
         self.additive = set(self._additive())
+        self.results: dict[Operation, list[Value]] = {}  # what came of each operation, also by way of numbers
+        for value in self.upstream:
+            if value.maker is not None:
+                self.results.setdefault(value.maker, []).append(value)
+        self._hopeless: dict[Operation, bool] = {}
 
     # --- what every parameter met
 
@@ -79,11 +78,11 @@ class Search:
         if not found:
             found = list(self._detours(values))
         for operation in dict.fromkeys(found):
-            code, operation = self._judged(operation)
-            hopeless = self._is_hopeless(operation)
-            yield Cut(
-                code, spot_of(operation, code), operation, parameter, self.done.number, hopeless, self.fatal
-            )  # fmt: skip
+            code, blamed = self._judged(operation)
+            if operation not in self._hopeless:
+                self._hopeless[operation] = self._is_hopeless(operation)
+            spot, hopeless = spot_of(blamed, code), self._hopeless[operation]
+            yield Cut(code, spot, blamed, parameter, self.done.number, hopeless, self.fatal)
 
     def reaches(self, values: Iterable[Value]) -> bool:
         """Whether one of these values has a part in the loss."""
@@ -143,14 +142,15 @@ class Search:
         return out if self.root is None or out is None or self.root not in seen else None
 
     def _is_hopeless(self, operation: Operation) -> bool:
-        stack, seen = list(operation.outputs), set(operation.outputs)
+        stack = list(self.results.get(operation, ()))
+        seen = set(stack)
         while stack:
             for later in self.done.uses.get(stack.pop(), ()):
-                if later not in self.toward or later in self.additive:
+                if later not in self.toward or (later in self.additive and later.op not in SCALING):
                     continue
                 if later.recorded or any(_is_held_frozen(value) for value in later.inputs):
                     return False
-                fresh = [value for value in later.outputs if value not in seen]
+                fresh = [value for value in self.results.get(later, ()) if value not in seen]
                 stack.extend(fresh)
                 seen.update(fresh)
         return True
@@ -178,8 +178,17 @@ class Search:
         if before:
             yield max(before, key=lambda out: out.order)
         elif departures and not self.reaches(values):
-            near = [out for out in departures if out.op == "item" and out.inputs[0] in set(values)]
-            yield from near[:1]
+            numbers = [out for out in departures if out.op in ("item", "float")]
+            last = max(self._strange_numbers(), default=0)
+            yield from [out for out in numbers if out.order < last or _is_function_of(out.inputs[0], values)][-1:]
+
+    def _strange_numbers(self) -> Iterator[int]:
+        """When operations on the way to the loss took numbers that nobody would write into a program."""
+        for operation in self.toward:
+            for value in operation.inputs:
+                fresh = value.maker is None and value.parameter is None and value.size == 1 and value.floating
+                if fresh and value.array is not None and not _is_short(float(value.array.reshape(-1)[0])):
+                    yield operation.order
 
     def _departures(self, values: Iterable[Value]) -> Iterator[Operation]:
         stack = list(values)
@@ -213,8 +222,9 @@ class Search:
             maker, limit = stack.pop().maker, limit - 1
             if maker is None or maker.recorded:
                 continue
-            lost = [value for value in maker.inputs if value.requires_grad and value not in terms]
-            if any(_learns(value) for value in lost):
+            lost = [value for value in maker.inputs if value.requires_grad]
+            cancels = maker.op in DETACHING and lost and lost[0] in terms  # loss - loss.detach() is meant
+            if not cancels and any(_learns(value) for value in lost):
                 found.append(maker)
             fresh = [value for value in maker.inputs if value not in seen and not value.requires_grad]
             stack.extend(fresh)
@@ -252,7 +262,7 @@ class Search:
             region = [op for op in self.done.operations if op.switched_off_by == "inference_mode" and op.cuts]
             yield from (self._fatal("no-grad-region", op) for op in region[:1])
 
-    def _last(self, code: str, fits: Any) -> Iterator[Cut]:
+    def _last(self, code: str, fits: Callable[[Operation], bool]) -> Iterator[Cut]:
         found = [op for op in self.done.operations if fits(op) and any(v.requires_grad for v in op.inputs)]
         yield from (self._fatal(code, operation) for operation in found[-1:])
 
@@ -289,6 +299,21 @@ def _is_multiple(number: float, of: float) -> bool:
     return ratio != 0 and abs(float(f"{ratio:.2g}") - ratio) < 1e-6 * abs(ratio)
 
 
+def _is_short(number: float) -> bool:
+    """Whether a number has few digits, as those that people write."""
+    return abs(float(f"{number:.4g}") - number) <= 1e-7 * abs(number)
+
+
+def _is_function_of(value: Value, parameter: Iterable[Value]) -> bool:
+    """Whether a value was computed from a parameter and nothing else."""
+    sources = set(parameter)
+    while value not in sources:
+        if value.maker is None or len(value.maker.inputs) != 1:
+            return False
+        value = value.maker.inputs[0]
+    return True
+
+
 def _learns(value: Value, limit: int = 500) -> bool:
     """Whether a value depends on a parameter that an optimizer holds."""
     stack, seen = [value], {value}
@@ -308,184 +333,10 @@ def spot_of(operation: Operation, code: str) -> Spot:
         return operation.spot
     if operation.within is not None and not _left_on(operation):
         return Spot.of(operation.within)
-    call = operation.module
-    while call is not None and call.parent is not None:
-        call = call.parent
-    return operation.spot if call is None else call.spot
+    return operation.spot
 
 
 def _left_on(operation: Operation) -> bool:
     """Whether gradients were switched off by a statement, for all that follows, and not for a block."""
     source = "" if operation.entered is None else operation.entered.source
     return operation.switched_off_by == "set_grad_enabled" and not source.startswith(("with", "async"))
-
-
-class Ledger:
-    """What the passes of one run told about gradients that are missing."""
-
-    def __init__(self) -> None:
-        self.seen: set[int] = set()
-        self.cuts: list[Cut] = []
-        self.connected: set[Parameter] = set()  # took part in the loss of some pass
-
-    def see(self, done: Pass, trace: Trace) -> None:
-        """Search a pass, once."""
-        if done.number in self.seen:
-            return
-        self.seen.add(done.number)
-        search = Search(done, trace)
-        reached = frozenset() if done.backward is None else done.backward.reached
-        for parameter, values in search.starts().items():
-            if parameter in reached and any(parameter.gradient_norms) and not search.fatal:
-                self.connected.add(parameter)
-                continue
-            if search.reaches(values):
-                self.connected.add(parameter)
-            if done.backward is not None:
-                self.cuts.extend(search.cuts(parameter, values))
-        self.cuts.extend(search.dead_terms())
-        self.cuts.extend(search.crashed())
-
-    # --- when the run is over
-
-    def losses(self, trace: Trace, code: str) -> list[Loss]:
-        """The places to blame under one code, each with the parameters that lose their gradient there."""
-        found: dict[Any, Loss] = {}
-        for cut in sorted(self._chosen(trace), key=lambda cut: (cut.number, cut.order)):
-            entered = cut.operation.entered if cut.operation is not None else None
-            key = entered if cut.code == "no-grad-region" and entered is not None else cut.spot
-            loss = found.setdefault((cut.code, key), Loss(cut))
-            if cut.parameter is not None and cut.parameter not in loss.parameters:
-                loss.parameters.append(cut.parameter)
-        return [loss for loss in found.values() if loss.cut.code == code]
-
-    def _chosen(self, trace: Trace) -> Iterator[Cut]:
-        silent = self.silent(trace)
-        yield from (cut for cut in self.cuts if cut.parameter is None)
-        yield from self._fatal_ones()
-        for parameter in silent:
-            cuts = [cut for cut in self.cuts if cut.parameter is parameter and not cut.fatal]
-            if parameter.reached:  # zeros came: only a step function makes them of a gradient
-                cuts = [cut for cut in cuts if cut.operation is not None and cut.operation.op in STEPS]
-            relevant = [cut for cut in cuts if serves(cut, trace)] or cuts
-            if relevant:
-                yield min(relevant, key=lambda cut: (not cut.hopeless, cut.number, cut.order))
-
-    def _fatal_ones(self) -> list[Cut]:
-        fatal = [cut for cut in self.cuts if cut.fatal and cut.parameter is not None]
-        fatal = [cut for cut in fatal if cut.parameter.optimizers] or fatal  # type: ignore[union-attr]
-        return [cut for cut in fatal if cut.hopeless]  # else it is right, and what joins later should have learned
-
-    def silent(self, trace: Trace) -> list[Parameter]:
-        """The parameters that should learn and never got a gradient, or only zeros."""
-        given = set(trace.asked_for).union(*(update.with_gradient for update in trace.updates))
-        given.update(*(each.old for each in stale(trace)))
-        return [
-            parameter
-            for parameter in learners(trace)
-            if not is_frozen(parameter)
-            and (not any(parameter.gradient_norms) if parameter.reached else parameter not in given)
-        ]
-
-
-LEDGERS: weakref.WeakKeyDictionary[Trace, Ledger] = weakref.WeakKeyDictionary()
-
-
-def ledger_of(trace: Trace) -> Ledger:
-    """The ledger that all rules about one run share."""
-    return LEDGERS.setdefault(trace, Ledger())
-
-
-def learners(trace: Trace) -> list[Parameter]:
-    """The parameters that should learn: an optimizer holds them, or there is none and they want gradients."""
-    if not trace.optimizers:
-        by_hand = set().union(*(update.changed - update.with_gradient for update in trace.updates))
-        return [parameter for parameter in trace.parameters.values() if parameter not in by_hand]
-    stepping = any(info.steps for info in trace.optimizers)
-    held = [parameter for parameter in trace.parameters.values() if parameter.optimizers]
-    return [parameter for parameter in held if not stepping or any(info.steps for info in parameter.optimizers)]
-
-
-def is_frozen(parameter: Parameter) -> bool:
-    """Whether a parameter wants no gradient now."""
-    tensor = parameter.tensor()
-    return tensor is not None and tensor.node is None
-
-
-def serves(cut: Cut, trace: Trace) -> bool:
-    """Whether the pass of a cut was meant for its parameter: a step that would use its gradient follows.
-
-    The discriminator's pass of a GAN rightly cuts the generator off: the generator's step follows another pass.
-    """
-    after, holders = False, [] if cut.parameter is None else cut.parameter.optimizers
-    for event in trace.loop:
-        if isinstance(event, Backward) and event.number == cut.number:
-            after = True
-        elif after and isinstance(event, Cleared) and cut.parameter in event.parameters:
-            return False
-        elif after and isinstance(event, Update) and event.optimizer in holders:
-            return True
-    return after
-
-
-class CutRule:
-    """What the rules about cuts have in common; a rule adds its code, its words and its examples."""
-
-    code: str
-
-    def look(self, done: Pass, trace: Trace) -> None:
-        ledger_of(trace).see(done, trace)
-
-    def findings(self, trace: Trace) -> Iterable[Finding]:
-        for loss in ledger_of(trace).losses(trace, self.code):
-            yield Finding(
-                self.code, loss.cut.spot, self.message(loss), evidence(loss, trace), self.fix(loss),
-                related=tuple(self.related(loss)), since=loss.cut.number,
-            )  # fmt: skip
-
-    def message(self, loss: Loss) -> str:
-        raise NotImplementedError
-
-    def fix(self, loss: Loss) -> str:
-        raise NotImplementedError
-
-    def related(self, loss: Loss) -> Iterator[Related]:
-        yield from ()
-
-
-# --- words
-
-
-def evidence(loss: Loss, trace: Trace) -> str:
-    """Who got no gradient, and how often that was seen."""
-    passes = len(trace.backwards)
-    if loss.cut.parameter is None and not loss.cut.fatal:
-        return "this term of the loss is a number: it changes no gradient"
-    if loss.cut.fatal:
-        who = f": {listed(loss.parameters)} can get none" if loss.parameters else ""
-        return f"the loss depends on no tensor that wants a gradient{who}"
-    times = "the backward pass" if passes == 1 else f"{passes} backward passes"
-    kind = "only zeros as gradient" if loss.parameters[0].reached else "no gradient"
-    held = len(learners(trace))
-    return f"{len(loss.parameters)} of {held} parameters got {kind} in {times}: {listed(loss.parameters)}"
-
-
-def listed(parameters: list[Parameter], most: int = 4) -> str:
-    """The names of parameters, the first few."""
-    names = [parameter.name for parameter in parameters[:most]]
-    more = len(parameters) - len(names)
-    return ", ".join(names) + (f" and {more} more" if more else "")
-
-
-def owner(loss: Loss) -> str:
-    """Whose gradient is lost, for a sentence."""
-    parameters = loss.parameters
-    if not parameters:
-        return "this part of the loss"
-    return parameters[0].name if len(parameters) == 1 else f"{parameters[0].name} and {len(parameters) - 1} more"
-
-
-def related_to(place: Place | None, role: str) -> Iterator[Related]:
-    """Another place that belongs to a finding, if it is known."""
-    if place is not None:
-        yield Related(Spot.of(place), role)

@@ -60,8 +60,9 @@ class Family:
     def neighbours(self, module: Any) -> list[Any]:
         """The other modules in the same list or dictionary of modules."""
         parent = self.parent.get(module)
-        listed = isinstance(parent, (ModuleList, ModuleDict))
-        return [each for each in parent._modules.values() if each is not module] if listed else []
+        if not isinstance(parent, (ModuleList, ModuleDict)):
+            return []
+        return [each for each in parent._modules.values() if each is not module]
 
     def spot(self, parameter: Parameter, among: set[Parameter]) -> tuple[Spot, Any]:
         """Where the largest such module was made (or the parameter itself), and that module."""
@@ -123,7 +124,7 @@ class Stale:
     optimizer: OptimizerInfo
     old: set[Parameter]
     new: set[Parameter]  # get gradients, and no step changes them
-    name: str
+    name: str = ""  # of the attribute that was assigned anew, if it was one
 
 
 def unheld(trace: Trace) -> list[Parameter]:
@@ -202,14 +203,31 @@ def _made_anew(trace: Trace, waiting: set[Parameter]) -> Iterator[Stale]:
         pairs = [(p, q) for p in later for q in info.parameters if _succeeds(p, q)]
         groups: dict[Spot, Stale] = {}
         for p, q in pairs:
-            spot, _ = family.spot(p, later)
-            group = groups.setdefault(spot, Stale(spot, info, set(), set(), p.name))
+            spot = _remade_at(p, q, later, info, family)
+            group = groups.setdefault(spot, Stale(spot, info, set(), set()))
             group.old.add(q)
             group.new.add(p)
         for group in groups.values():
-            group.new.update(p for p in later if family.spot(p, later)[0] == group.spot)
+            made = {p.spot for p in group.new}
+            group.new.update(p for p in later if p.spot in made)
             waiting = waiting - group.new
             yield group
+
+
+def _remade_at(
+    new: Parameter, old: Parameter, later: set[Parameter], info: OptimizerInfo, family: Family
+) -> Spot:  # fmt: skip
+    """Where its whole module was made anew; of a module that was there before the optimizer, its own line.
+
+    A function that makes the model is the same for the old one and the new one: the line that differs is meant.
+    """
+    spot, module = family.spot(new, later)
+    if module is None or any(each is module for each in info.keeps):
+        return new.spot
+    before = {place for each in family.ancestors(old) for place in family.trace.routes.get(each, ())}
+    route = [Spot.of(place) for place in family.trace.routes.get(module, ()) if place not in before]
+    outward = route[route.index(spot) :] if spot in route else route
+    return outward[0] if outward else spot
 
 
 def _succeeds(new: Parameter, old: Parameter) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.core import modes
+from pellucid.core import aliasing, modes
 from pellucid.core.provenance import PACKAGE_FOLDER, Place, here, warn
 from pellucid.core.tensor import Handle, Tensor
 from pellucid.diagnose.flight import Cause, bare_name, ticks_of, write_record
@@ -31,7 +31,9 @@ from pellucid.shim import run_script
 
 __all__ = ["Recorder", "Step", "record_script"]
 
+ndarray = np.ndarray
 MEGABYTE = 1_000_000
+LARGE = 1 << 14  # bytes of a gradient
 RANK = {"spike": 1, "exception": 2, "non-finite": 3, "signal": 4, "asked": 4}  # a file gives way to a higher one only
 ENOUGH, MANY = 10, 50  # losses before a spike is looked for, and losses that are remembered
 
@@ -47,7 +49,8 @@ class Step:
     given: list[Given]  # the other leaves
     notes: list[str]
     losses: list[np.ndarray]  # per backward
-    squares: dict[int, float]  # per leaf that has a gradient: its sum of squares, which a replay must meet exactly
+    graded: list[int]  # the leaves that have gradients
+    squares: float  # of all elements of these, summed: a replay must meet it exactly
     random: Any  # the state of the default generator before the step
     bytes: int  # copied for this step alone
     shared: int  # copied for an earlier step and still true
@@ -142,17 +145,19 @@ class Recorder:
         self.tape.begin()
         self.random = self._random_state()
         self.losses: list[np.ndarray] = []
-        self.squares: dict[int, float] = {}
+        self.graded: list[int] = []
+        self.squares = 0.0
 
     def _after_backward(self, tensors: list[Tensor]) -> None:
         """The one look per step at the loss and at the size of the gradients."""
         loss = tensors[0].array
         self.losses.append(np.array(loss))
-        self.squares = self._squares()
+        gradients = self._gradients()
+        self.graded, self.squares = list(gradients), squares_of(list(gradients.values()))
         value = float(loss.real) if loss.size == 1 else 0.0
         if not math.isfinite(value):
             self._trigger(Cause("non-finite", f"the loss is {value:g}", self._backward_spot()))
-        elif not math.isfinite(sum(self.squares.values())) and (bad := self._bad_gradient()):
+        elif not math.isfinite(self.squares) and (bad := self._bad_gradient()):
             self._trigger(Cause("non-finite", f"the gradient of {bad}", self._backward_spot()))
         elif self.spike is not None and loss.size == 1:
             self._look_for_spike(value)
@@ -160,28 +165,23 @@ class Recorder:
     def _backward_spot(self) -> str:
         return _spot(Place(*self.tape.entries[-1][5:7]))
 
-    def _squares(self) -> dict[int, float]:
-        """The sum of squares of each leaf's gradient, by the leaf's slot."""
-        found = {}
-        others = [leaf.tensor if leaf.grad else None for leaf in self.tape.given]
-        slots = [*range(len(self.tape.arranged.tensors)), *(leaf.slot for leaf in self.tape.given)]
-        for slot, known in zip(slots, (*self.tape.arranged.tensors, *others), strict=True):
-            tensor = known() if known is not None else None
-            grad = tensor._grad.array if tensor is not None and tensor._grad is not None else None
-            if type(grad) is np.ndarray and grad.dtype.kind in "fcV":
-                found[slot] = squares_of(grad)
-                if len(self.losses) == 1 and written_since(grad, self.tape.began):  # added to, not made anew
-                    self.tape.note("gradients of an earlier step were still in .grad: gradients are not compared")
-        return found
+    def _gradients(self) -> dict[int, np.ndarray]:
+        """The gradients that the leaves of this step have, by slot."""
+        tape = self.tape
+        leaves = [*enumerate(tape.arranged.tensors), *((leaf.slot, leaf.tensor) for leaf in tape.given if leaf.grad)]
+        found = [(slot, tensor._grad) for slot, known in leaves if (tensor := known()) is not None]
+        arrays = {slot: grad.array for slot, grad in found if grad is not None and type(grad.array) is ndarray}
+        first = len(self.losses) == 1 and aliasing.latest > tape.began
+        if first and any(written_since(array, tape.began) for array in arrays.values()):  # added to, not made anew
+            tape.note("gradients of an earlier step were still in .grad: gradients are not compared")
+        return arrays
 
     def _bad_gradient(self) -> str:
-        """Which gradient is not finite, and how; empty when only its sum of squares was too large for its dtype."""
+        """Which gradient is not finite, and how; empty when only the sum of squares was too large for its dtype."""
         for leaf in self._recorded().leaves():
-            tensor = leaf.tensor() if leaf.slot in self.squares else None
-            if tensor is not None and tensor._grad is not None:
-                grad = tensor._grad.array
-                if not np.isfinite(grad).all():
-                    return f"{self.name_of(tensor)} is {'nan' if np.isnan(grad).any() else 'inf'}"
+            tensor = leaf.tensor() if leaf.grad else None
+            if tensor is not None and tensor._grad is not None and not np.isfinite(tensor._grad.array).all():
+                return f"{self.name_of(tensor)} is {'nan' if np.isnan(tensor._grad.array).any() else 'inf'}"
         return ""
 
     def _look_for_spike(self, loss: float) -> None:
@@ -192,7 +192,7 @@ class Recorder:
         """
         before = self._losses.setdefault(self.tape.entries[-1][5:7], deque(maxlen=MANY))
         self.largest = max(self.largest, loss)
-        if len(before) >= ENOUGH and loss > 0.1 * self.largest and loss > max(before):
+        if len(before) >= ENOUGH and loss > before[-1] and loss > max(before[0], 0.1 * self.largest):
             middle, spread = spread_of(before)
             if loss > middle + (self.spike or 0.0) * max(spread, 0.01 * abs(middle)):
                 text = f"the loss jumped to {loss:.4g} from about {middle:.4g}"
@@ -215,8 +215,8 @@ class Recorder:
         """The step so far."""
         tape = self.tape
         return Step(
-            self.number, tape.entries, tape.arranged, tape.snapshot, tape.given, tape.notes, self.losses, self.squares,
-            self.random, tape.bytes, tape.shared,
+            self.number, tape.entries, tape.arranged, tape.snapshot, tape.given, tape.notes, self.losses, self.graded,
+            self.squares, self.random, tape.bytes, tape.shared,
         )  # fmt: skip
 
     def _fit(self) -> None:
@@ -297,15 +297,20 @@ def held(steps: Sequence[Step]) -> int:
     return sum(step.bytes for step in steps) + steps[-1].shared
 
 
-def squares_of(grad: np.ndarray) -> float:
-    """The sum of squares of an array, in its own dtype: cheap, and the same bits give the same sum.
+def squares_of(arrays: Sequence[np.ndarray]) -> float:
+    """The sum of squares of all elements: cheap, and the same bits give the same sum.
 
-    >>> squares_of(np.array([3.0, 4.0]))
-    25.0
+    A call of NumPy's costs more than a small array, and moving a large one more than a call: the small ones are joined.
+
+    >>> squares_of([np.array([3.0, 4.0]), np.ones((2, 2))])
+    29.0
     """
-    if grad.dtype.itemsize < 4:
-        grad = grad.astype(np.float32)
-    return float(np.vdot(grad, grad).real)
+    parts = [array for array in arrays if array.nbytes > LARGE]
+    small = [array for array in arrays if array.nbytes <= LARGE]
+    for kind in dict.fromkeys([array.dtype for array in small]):
+        parts.append(np.concatenate([array.reshape(-1) for array in small if array.dtype == kind]))
+    wide = [part if part.dtype.itemsize > 2 else part.astype(np.float32) for part in parts]
+    return sum([float(np.vdot(part, part).real) for part in wide], 0.0)
 
 
 def spread_of(values: Iterable[float]) -> tuple[float, float]:

@@ -6,7 +6,7 @@ loss and the gradients with what was recorded, and, if they are not finite, once
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from types import CodeType
@@ -47,6 +47,7 @@ class Replayed:
     compared: int = 0
     error: str = ""  # an operation failed, as it did when it was recorded
     finding: Finding | None = None
+    trace: list[str] = field(default_factory=list)  # every operation with its line and what came out
 
     @property
     def exact(self) -> bool:
@@ -71,6 +72,8 @@ class Replayed:
         lines += [f"    {each}" for each in self.different[:20]]
         if self.error:
             lines += ["  failed: " + self.error.replace("\n", "\n  ")]
+        if not step.losses and self.trace:  # an exception came first: where it had got to
+            lines += [f"  last:   {line}" for line in self.trace[-3:]]
         if self.finding is not None:
             lines += ["", str(self.finding)]
         return lines
@@ -101,14 +104,14 @@ def replay(path: Any, number: int | None = None) -> Replayed:
     return result
 
 
-def print_replay(path: str, number: int | None = None) -> int:
+def print_replay(path: str, number: int | None = None, trace: bool = False) -> int:
     """Print the report of a replay; 0 when it is the same bit for bit, 1 when not, 2 when nothing can be replayed."""
     try:
         result = replay(path, number)
     except (DamagedFileError, OSError, ValueError) as error:
         print(f"pellucid replay: {error}", file=sys.stderr)
         return 2
-    print(result)
+    print(*(result.trace if trace else ()), result, sep="\n")
     return 0 if result.exact else 1
 
 
@@ -141,7 +144,7 @@ def _run(result: Replayed, watcher: Watcher | None) -> Tensor | None:
             if operation.name == "backward":
                 losses += _go_back(operation, values, several)
             else:
-                _go_on(operation, values, result.record.path)
+                result.trace.append(_go_on(operation, values, result.record.path))
         except DamagedFileError:
             raise
         except (RuntimeError, IndexError, TypeError, ValueError, ArithmeticError) as error:
@@ -158,11 +161,11 @@ def _leaf(array: np.ndarray, grad: bool) -> Tensor:
     return tensor.requires_grad_() if grad else tensor  # type: ignore[no-any-return]
 
 
-def _go_on(operation: Operation, values: dict[int, Tensor], path: str) -> None:
-    """Run one operation of forward."""
+def _go_on(operation: Operation, values: dict[int, Tensor], path: str) -> str:
+    """Run one operation of forward, and describe it."""
     if operation.name == "detach":
         values[operation.first] = values[operation.inputs[0]].detach()
-        return
+        return described(operation, (values[operation.first],))
     row: Any = BOUND[operation.name]
     tensors = [values[slot] for slot in operation.inputs]
     p = row.primitive
@@ -173,6 +176,18 @@ def _go_on(operation: Operation, values: dict[int, Tensor], path: str) -> None:
     if len(outs) != operation.count:
         raise damaged(path, f"{operation.name} does not give what was recorded")
     values.update(zip(range(operation.first, operation.first + operation.count), outs, strict=True))
+    return described(operation, outs)
+
+
+def described(operation: Operation, outs: Sequence[Tensor]) -> str:
+    """One line about an operation: where, what, the shape of the result and its largest element."""
+    results = []
+    for out in outs:
+        array = out.array
+        size = float(np.abs(array).astype(np.float64).max()) if array.size and array.dtype.kind != "c" else 0.0
+        results.append(f"{tuple(array.shape)} up to {size:.3g}")
+    module = f"  in {operation.module}" if operation.module else ""
+    return f"{operation.file}:{operation.line}  {operation.name} -> {', '.join(results)}{module}"
 
 
 def _go_back(operation: Operation, values: dict[int, Tensor], several: bool) -> list[Tensor]:
@@ -231,16 +246,18 @@ def _compare(result: Replayed) -> None:
             result.different.append(f"the loss of backward {i + 1}")
     if any("not compared" in note or "not replayed" in note for note in step.notes):
         return
-    names = {leaf.slot: leaf.name or f"tensor {leaf.slot}" for leaf in step.leaves}
-    for slot, expected in step.squares.items():
-        if slot not in names:
-            continue
+    if step.digests:
+        names = {leaf.slot: leaf.name or f"tensor {leaf.slot}" for leaf in step.leaves}
+        for slot, digest in step.digests.items():
+            grad = result.gradients.get(slot)
+            result.compared += 1
+            if grad is None or digest_of(grad) != digest:
+                result.different.append(f"the gradient of {names.get(slot, slot)}")
+    elif step.losses:
         result.compared += 1
-        grad = result.gradients.get(slot)
-        digest = step.digests.get(slot)
-        same = grad is not None and (_same(squares_of(grad), expected) if digest is None else digest_of(grad) == digest)
-        if not same:
-            result.different.append(f"the gradient of {names[slot]}")
+        found = [result.gradients.get(slot) for slot in step.graded]
+        if not _same(squares_of([grad for grad in found if grad is not None]), step.squares):
+            result.different.append("the gradients (the sum of their squares)")
 
 
 def _same(one: float, other: float) -> bool:

@@ -25,6 +25,7 @@ from pellucid.diagnose.snapshots import Arrangement, Parameters, written_since
 
 __all__ = ["BACKWARD", "DETACH", "Entry", "Given", "Tape", "copy_of"]
 
+ndarray = np.ndarray
 BACKWARD = Primitive("backward", lambda *_: None, (), None)  # stands on the tape where the user called backward()
 DETACH = Primitive("detach", lambda *_: None, (), None)  # the same values without history
 SMALL = 4096  # bytes; copying that much costs less than finding out whether it has to be copied
@@ -94,8 +95,9 @@ class Tape:
 
     def operation(self, p: Primitive, tensors: Any, params: tuple[Any, ...], outs: Any) -> None:
         """Write down an operation that has just run. (Between kernels nothing is in the cache: every line counts.)"""
-        node = outs[0].node if outs else None
-        if node is None or self.overflow or cannot_replay(p, outs[0]):
+        out: Any = outs[0] if outs else None
+        node = None if out is None else out.node
+        if node is None or p.boundary or p.forward is no_forward or self.overflow or type(out.array) is not ndarray:
             return self._rare(p, tensors, params, outs)
         of_node = self.of_node
         slots = []
@@ -103,23 +105,29 @@ class Tape:
             parent = tensor.node
             slot = None if parent is None else of_node.get(parent.born)
             slots.append(self._slot(tensor) if slot is None else slot)
-        if self.overflow:
-            return
-        count = self.count
+        first = self.count
+        if len(outs) == 1:
+            of_node[node.born] = first
+            self.count = first + 1
+        else:
+            self._several(outs, node.born)
+        self.last, self.last_slot = outs, first
+        self.entries.append((p, slots, params, first, len(outs), node.code, node.lasti, node.born))
+
+    def _several(self, outs: Any, now: int) -> None:
+        """Give several results their slots; those of integers have no graph."""
         for out in outs:
             if out.node is not None:
-                of_node[out.node.born] = self.count
+                self.of_node[out.node.born] = self.count
             else:
-                self.of_tensor[id(out)] = weakref.ref(out), self.count, node.born
+                self.of_tensor[id(out)] = weakref.ref(out), self.count, now
             self.count += 1
-        self.last, self.last_slot = outs, count
-        self.entries.append((p, slots, params, count, len(outs), node.code, node.lasti, node.born))
 
     def _rare(self, p: Primitive, tensors: Any, params: tuple[Any, ...], outs: Any) -> None:
         """Write down an operation without graph, or results that cannot be computed again from data."""
         if self.overflow or not outs:
             return
-        if cannot_replay(p, outs[0]):
+        if p.boundary or p.forward is no_forward or type(outs[0].array) is not ndarray:
             return self._opaque(p, outs)
         last = self.last
         if last and len(tensors) == 1 and tensors[0].array is last[0].array and not any(p.rules) and p.pullback is None:
@@ -271,11 +279,6 @@ class Tape:
         """Whether an operation without graph reads a large tensor and gives a small one: a batch out of a dataset."""
         largest = max((t.array.nbytes for t in tensors if id(t) not in self.of_tensor), default=0)
         return largest > LARGE and 4 * sum(out.array.nbytes for out in outs) < largest
-
-
-def cannot_replay(p: Primitive, out: Tensor) -> bool:
-    """Whether an operation cannot run again from data: a function of the user's own, or part of a transformation."""
-    return p.boundary or p.forward is no_forward or type(out.array) is not np.ndarray
 
 
 def copy_of(array: np.ndarray) -> np.ndarray:

@@ -53,6 +53,7 @@ class Trace:
         self.parameters: dict[int, Parameter] = {}  # by the id of the tensor
         self.optimizers: list[OptimizerInfo] = []
         self.made_at: weakref.WeakKeyDictionary[Any, Place] = weakref.WeakKeyDictionary()  # modules
+        self.routes: weakref.WeakKeyDictionary[Any, tuple[Place, ...]] = weakref.WeakKeyDictionary()  # to that line
         self.models: list[Any] = []  # outermost modules that were called, weak references
         self.crash: Crash | None = None
         self.running: ModuleCall | None = None

@@ -152,7 +152,7 @@ def multinomial(
     weights = concrete(input, "multinomial()")
     _check_weights(weights, num_samples, replacement)
     rows = weights.reshape(-1, weights.shape[-1])
-    draw = _with_replacement if replacement else _without_replacement
+    draw = _with_replacement if replacement and num_samples > 1 else _without_replacement
     drawn = draw(rows, num_samples, source_of(generator))
     result = made(drawn.reshape(*weights.shape[:-1], num_samples), False, out, "multinomial")
     return marked(result, (input,), "multinomial")

@@ -15,7 +15,7 @@ from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import refusal
 
 __all__ = [
-    "get_default_device", "is_inference", "is_nonzero", "is_storage", "result_type", "set_default_device", "typename",
+    "get_default_device", "is_inference", "is_nonzero", "result_type", "set_default_device", "typename",
 ]  # fmt: skip
 
 ALWAYS = {"is_cpu": True} | dict.fromkeys(
@@ -49,20 +49,8 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 
 
 @attribute
-def is_shared(self: Tensor) -> bool:
-    """False: worker processes get copies."""
-    return False
-
-
-@attribute
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     """The tensor itself."""
-    return self
-
-
-@attribute
-def share_memory_(self: Tensor) -> Tensor:
-    """The tensor itself: worker processes get copies."""
     return self
 
 
@@ -132,11 +120,6 @@ attribute(is_nonzero)
 def is_inference(input: Tensor) -> bool:
     """Whether a tensor was made under inference_mode."""
     return bool(input.is_inference())  # type: ignore[attr-defined]
-
-
-def is_storage(obj: Any) -> bool:
-    """False: there are no storages here."""
-    return False
 
 
 def result_type(tensor1: Any, tensor2: Any) -> Any:

@@ -3,7 +3,10 @@
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-_LATER = ("checkpoint", "data", "dlpack", "progress", "tensorboard")
+_LATER = (
+    "_pytree", "benchmark", "checkpoint", "collect_env", "data", "dlpack", "hooks", "model_zoo", "progress",
+    "tensorboard",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> _Any:

@@ -185,7 +185,8 @@ def _outside(operation: Operation) -> Any:
 def _measure(watched: Watched, operation: Operation) -> None:
     array = array_of(operation.inputs[0])
     watched.operation = operation
-    watched.lowest, watched.highest = float(array.min()), float(array.max())
+    if array is not None:
+        watched.lowest, watched.highest = float(array.min()), float(array.max())
     watched.behind = len(parameters_behind(operation.inputs[0]))
 
 

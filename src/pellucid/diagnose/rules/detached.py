@@ -1,6 +1,6 @@
 """detached: the path to the loss was cut by `detach()`, `detach_()` or `.data`."""
 
-from pellucid.diagnose.lineage import CutRule, Loss, owner
+from pellucid.diagnose.ledger import CutRule, Loss, owner
 from pellucid.diagnose.rules.rule import Rule
 
 WORDS = {"detach": "detach()", "detach_": "detach_()", "data": ".data"}

@@ -31,21 +31,26 @@ class EvalModeLeftOn(Rule):
             return
         reached = done.backward.reached
         for call in done.outermost():
-            if call.grad_mode and not call.training and matters(call.module) and self._trained(call.module, reached):
+            if call.grad_mode and not call.training and matters(call.module) and self._trained(call, reached, trace):
                 self.calls.append((call, done.number))
                 return
 
-    def _trained(self, module: Any, reached: Iterable[Any]) -> bool:
-        """Whether parameters of the module got gradients and an optimizer holds them."""
-        own = {id(parameter) for parameter in module.parameters()}
+    def _trained(self, call: ModuleCall, reached: Iterable[Any], trace: Trace) -> bool:
+        """Whether parameters of the model got gradients and an optimizer holds them.
+
+        A dropout layer that is called by itself, as `model.forward(x)` does, stands for the model that was switched.
+        """
+        own = {id(parameter) for parameter in call.module.parameters()}
+        switch = None if own else _switch(call, trace)
+        if switch is not None:
+            own = {id(parameter) for parameter in switch.module.parameters()}
         return any(p.optimizers and id(p.tensor()) in own for p in reached)
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         if len(self.calls) < OFTEN:
             return
         call, number = self.calls[0]
-        switches = [e for e in trace.loop if isinstance(e, ModeSwitch) and not e.training and e.order < call.order]
-        switch = next((e for e in reversed(switches) if _contains(e.module, call.module)), None)
+        switch = _switch(call, trace)
         layers = sorted({type(module).__name__ for module in call.module.modules() if _behaves_differently(module)})
         passes = len(trace.backwards)
         yield Finding(
@@ -143,6 +148,12 @@ def _behaves_differently(module: Any) -> bool:
         return module.p > 0
     rate = getattr(module, "dropout", 0)  # of recurrent layers and attention; a child module of that name counts itself
     return isinstance(module, _BatchNorm) or (isinstance(rate, float) and rate > 0)
+
+
+def _switch(call: ModuleCall, trace: Trace) -> ModeSwitch | None:
+    """The `eval()` under which a module was called."""
+    switches = [e for e in trace.loop if isinstance(e, ModeSwitch) and not e.training and e.order < call.order]
+    return next((e for e in reversed(switches) if _contains(e.module, call.module)), None)
 
 
 def _contains(outer: Any, inner: Any) -> bool:

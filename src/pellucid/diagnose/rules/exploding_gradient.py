@@ -173,6 +173,10 @@ def _exploded(measured: Profile, norm: float) -> tuple[float, str, Spot, Operati
     for chain in measured.repeated.values():
         if chain.ratio >= max(GROWING if norm >= NORM else REPEATED, ratio):
             ratio, what = chain.ratio, f"over {len(chain.norms)} steps of the recurrence"
+    for operation, chain in measured.inside:
+        if chain.ratio >= max(GROWING if norm >= NORM else REPEATED, ratio):
+            steps = f"over {len(chain.norms)} steps of the recurrent layer"
+            return chain.ratio, steps, operation.spot, operation
     if ratio and measured.gains:
         spot = max(measured.gains, key=lambda s: measured.gains[s])
         return ratio, what, spot, measured.operations[spot]

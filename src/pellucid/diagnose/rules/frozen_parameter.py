@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from pellucid.diagnose.events import Parameter, Pass
 from pellucid.diagnose.finding import Finding, Related, Severity, Spot
-from pellucid.diagnose.lineage import is_frozen, listed
+from pellucid.diagnose.ledger import is_frozen, listed
 from pellucid.diagnose.ownership import Attendance, Family
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
@@ -52,8 +52,14 @@ class FrozenParameter(Rule):
         long_ago = len(trace.backwards) - LONG
         return [
             p for p in known
-            if p.optimizers and is_frozen(p) and (not p.reached or refused or p.last_reached < long_ago)
+            if p.optimizers and is_frozen(p)
+            and (refused or ((not p.reached or p.last_reached < long_ago) and self.stepped_since(p, trace)))
         ]  # fmt: skip
+
+    def stepped_since(self, parameter: Parameter, trace: Trace) -> bool:
+        """Whether an optimizer that holds it has stepped since it was frozen: a teacher's has done its work before."""
+        since = [update for update in trace.updates if update.order > parameter.frozen_order]
+        return any(update.optimizer in parameter.optimizers for update in since)
 
     def finding(self, spot: Spot, parameters: list[Parameter], trace: Trace) -> Finding:
         holders = [info for parameter in parameters for info in parameter.optimizers[:1]]
@@ -75,7 +81,7 @@ class FrozenParameter(Rule):
 
     def meant(self, parameter: Parameter, trace: Trace) -> bool:
         """Whether this looks like a pretrained part that shall stay as it is."""
-        if "from_pretrained" in parameter.spot.source:
+        if "freeze=True" in parameter.spot.source:  # Embedding.from_pretrained, and said so
             return True
         loaded = any(parameter in update.changed for update in trace.updates if update.optimizer is None)
         measuring = any(module in self.attendance.evaluating for module in Family(trace).ancestors(parameter))

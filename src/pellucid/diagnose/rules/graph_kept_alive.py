@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from pellucid.diagnose.carried import accumulators, appended_at, carried_over
-from pellucid.diagnose.events import Backward, Operation, Pass
+from pellucid.diagnose.carried import accumulators, appended_at, carried_over, entrance
+from pellucid.diagnose.events import Backward, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
@@ -27,17 +27,16 @@ class GraphKeptAlive(Rule):
 
     def __init__(self) -> None:
         self.adding: Counter[Spot] = Counter()
-        self.carrying: dict[Spot, Operation] = {}
         self.carried_in: Counter[Spot] = Counter()
-        self.crashing: Operation | None = None
+        self.crashing: Spot | None = None
         self.alive: list[Backward] = []
 
     def look(self, done: Pass, trace: Trace) -> None:
         self.adding.update({operation.spot for operation in accumulators(done)})
-        carried = carried_over(done)
+        operation = carried_over(done)
+        carried = None if operation is None else entrance(operation, done.number)
         if carried is not None:
-            self.carrying[carried.spot] = carried
-            self.carried_in[carried.spot] += 1
+            self.carried_in[carried] += 1
         failed = done.backward is not None and isinstance(done.backward.error, (FreedGraphError, InplaceError))
         if failed and done.backward.oldest > 0:  # type: ignore[union-attr]
             self.crashing = carried
@@ -56,16 +55,16 @@ class GraphKeptAlive(Rule):
             if times >= OFTEN:
                 yield self._sum(spot, times, trace)
         growing = [event for event in trace.backwards if event.oldest >= 2]
-        if len(growing) >= OFTEN and growing[-1].nodes > growing[0].nodes and self.carrying:
-            operation = self.carrying[self.carried_in.most_common(1)[0][0]]
+        if len(growing) >= OFTEN and growing[-1].nodes > growing[0].nodes and self.carried_in:
+            spot = self.carried_in.most_common(1)[0][0]
             numbers = f"the graph grew from {trace.backwards[0].nodes} to {growing[-1].nodes} operations"
-            yield self._state(operation, trace, f"{numbers} and reaches back {growing[-1].oldest} passes")
+            yield self._state(spot, trace, f"{numbers} and reaches back {growing[-1].oldest} passes")
         if len(self.alive) >= LOSSES_ALIVE:
             yield self._list(trace)
 
-    def _state(self, operation: Operation, trace: Trace, measured: str) -> Finding:
+    def _state(self, spot: Spot, trace: Trace, measured: str) -> Finding:
         return Finding(
-            self.code, operation.spot,
+            self.code, spot,
             "a value of the step before is used here with its graph: every step is chained to all earlier ones",
             measured, "cut it between steps:\n+ state = state.detach()",
             related=tuple(Related(event.spot, "backward()") for event in trace.backwards[-1:]),

@@ -1,6 +1,7 @@
 """learning-rate-too-high: steps so large that the loss rises instead of falling."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,8 +13,10 @@ from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
 LARGE = 0.1  # a change of the parameters, against their norm, that no healthy run keeps up
+RECKLESS = {"SGD": 1.0, "LBFGS": 10.0, "Adadelta": 10.0}  # rates that are asking for it; 0.1 for the others
 HUGE = 1.0  # one that turns the parameters over in a single step
 GREW = 10.0  # times the first loss: it diverges
+LARGE_STEPS = "the steps are large against the parameters; the loss does not say whether they are too large"
 PEAK = 3.0  # times the first loss: it was thrown back, and ends no better
 WILD = 30.0  # times the first loss: it was thrown far back, and took long to return
 
@@ -27,8 +30,8 @@ class LearningRateTooHigh(Rule):
 
     code = "learning-rate-too-high"
     explains = frozenset((
-        "overflow", "exploding-gradient", "dead-relu", "saturated-activation", "vanishing-gradient", "log-of-zero",
-        "division-by-zero", "sqrt-at-zero", "clamped", "underflow",
+        "overflow", "exploding-gradient", "dead-relu", "saturated-activation", "vanishing-gradient", "clamped",
+        "underflow",
     ))  # fmt: skip
 
     def __init__(self) -> None:
@@ -39,13 +42,17 @@ class LearningRateTooHigh(Rule):
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         went = progress(trace)
+        if _grew(went):  # what breaks later breaks because of that; what breaks at once has its own cause
+            self.explains = self.explains | {"log-of-zero", "division-by-zero", "sqrt-at-zero"}
         series = [(steps_of(trace, info), info) for info in trace.optimizers]
         guilty = [(steps, info) for steps, info in series if _too_high(steps, went)]
-        if guilty:
-            steps, info = max(guilty, key=lambda pair: _typical(pair[0]))
+        reckless = [(steps, info) for steps, info in series if _reckless(steps, info.kind, went)]
+        if guilty or reckless:
+            steps, info = max(guilty or reckless, key=lambda pair: _typical(pair[0]))
             wrong = max(steps, key=lambda step: step.ratio if np.isfinite(step.ratio) else 0.0)
             spot, related = rate_set_at(trace, info, wrong)
-            yield self.finding(steps, went, spot, related, f"{info.kind} with lr={wrong.rate:.3g}: ")
+            found = self.finding(steps, went, spot, related, f"{info.kind} with lr={wrong.rate:.3g}: ")
+            yield found if guilty else replace(found, severity="info", message=LARGE_STEPS)
         elif not series and _too_high(self.by_hand.steps, went):
             place = self.by_hand.place(trace)
             if place is not None:
@@ -54,10 +61,11 @@ class LearningRateTooHigh(Rule):
     def finding(
         self, steps: Sequence[Step], went: Progress, spot: Spot, related: tuple[Related, ...], who: str
     ) -> Finding:
-        peak, largest = max(went.finite, default=float("nan")), max(s.ratio for s in steps if not np.isnan(s.ratio))
+        peak = max(went.finite, default=float("nan"))
+        largest = max((step.ratio for step in steps if not np.isnan(step.ratio)), default=0.0)
         ending = "then stopped being finite" if went.broke else f"and {went.last:.3g} at the end"
         return Finding(
-            self.code, spot, "the steps are too large: the loss gets worse with training instead of better",
+            self.code, spot, "the steps are too large: the loss gets worse with them instead of better",
             f"{who}a step changes the parameters by {100 * _typical(steps):.3g} % of their size (at most "
             f"{100 * largest:.3g} %); the loss was {went.first:.3g} at first, {peak:.3g} at its worst, {ending}",
             "divide the rate by 10 until the loss falls from the first steps on, e.g. lr=1e-3 for Adam, 1e-2 for SGD; "
@@ -188,19 +196,30 @@ for step in range(60):
 
 def _too_high(steps: Sequence[Step], went: Progress) -> bool:
     """Whether steps were large and the loss got worse by them."""
+    steps = [step for step in steps if step.norm > 1e-6]  # from zero every step is large
     if len(went.losses) < 3 or not any(step.ratio >= LARGE for step in steps) or went.first <= 0:
         return False
     ratios = [min(step.ratio, 10 * HUGE) for step in steps if not np.isnan(step.ratio)]
     peak = max(went.finite[1:], default=went.first)
     if went.broke or went.last > GREW * went.first:
-        grew = peak > GREW * went.first or len(went.finite) < 3
-        return grew and (_typical(steps) >= LARGE or max(ratios) >= HUGE)
+        return (_grew(went) or len(went.finite) < 3) and (_typical(steps) >= LARGE or max(ratios) >= HUGE)
     turned = max(ratios[:10]) >= HUGE / 2
     if turned and peak > WILD * went.first and np.mean(np.array(went.finite) > went.first) > 0.25:
         return len(steps) >= 4
     if len(steps) < 8 or went.improved < 0.9:
         return False
     return (turned and peak > PEAK * went.first) or (_typical(steps) >= 2 * LARGE and _restless(went))
+
+
+def _grew(went: Progress) -> bool:
+    return max(went.finite[1:], default=went.first) > GREW * went.first > 0
+
+
+def _reckless(steps: Sequence[Step], kind: str, went: Progress) -> bool:
+    """Whether steps look too large though the loss does not prove it: it fell all the same, or broke at once."""
+    if went.broke:
+        return any(step.rate >= RECKLESS.get(kind, 0.1) for step in steps)
+    return len(steps) >= 8 and _typical(steps) >= LARGE and min(step.norm for step in steps[1:]) > 1
 
 
 def _restless(went: Progress) -> bool:

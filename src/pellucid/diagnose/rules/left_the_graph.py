@@ -1,6 +1,6 @@
 """left-the-graph: the value went through Python or NumPy, or was rebuilt with `tensor(...)`."""
 
-from pellucid.diagnose.lineage import CutRule, Loss, owner
+from pellucid.diagnose.ledger import CutRule, Loss, owner
 from pellucid.diagnose.rules.rule import Rule
 
 WORDS = {"item": ".item()", "numpy": ".numpy()", "tolist": ".tolist()", "float": "float()", "int": "int()",

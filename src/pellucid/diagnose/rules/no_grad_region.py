@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pellucid.diagnose.finding import Related
-from pellucid.diagnose.lineage import CutRule, Loss, owner, related_to
+from pellucid.diagnose.ledger import CutRule, Loss, owner, related_to
 from pellucid.diagnose.rules.rule import Rule
 
 

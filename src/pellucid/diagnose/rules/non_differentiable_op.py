@@ -1,6 +1,7 @@
 """non-differentiable-op: the path runs through `argmax`, a comparison, `round`, an integer cast."""
 
-from pellucid.diagnose.lineage import STEPS, CutRule, Loss, owner
+from pellucid.diagnose.ledger import CutRule, Loss, owner
+from pellucid.diagnose.lineage import STEPS
 from pellucid.diagnose.rules.rule import Rule
 
 INSTEAD = {

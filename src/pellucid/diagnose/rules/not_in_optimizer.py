@@ -5,7 +5,7 @@ from typing import Any
 
 from pellucid.diagnose.events import OptimizerInfo, Parameter, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
-from pellucid.diagnose.lineage import is_frozen, listed
+from pellucid.diagnose.ledger import is_frozen, listed
 from pellucid.diagnose.ownership import Attendance, Family, idle_steps, stale, stepped_beside, unheld
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
@@ -23,7 +23,7 @@ class NotInOptimizer(Rule):
     """
 
     code = "not-in-optimizer"
-    explains = frozenset(("learning-rate-too-low", "missing-step"))
+    explains = frozenset(("missing-step",))
 
     def __init__(self) -> None:
         self.attendance = Attendance()

@@ -64,8 +64,9 @@ class SaturatedActivation(Rule):
         went = progress(trace)
         found = [w for w in self.watched.values() if _saturated(w, went)]
         if found:
-            first = min(found, key=lambda w: (_since(w), w.operation.order))
-            yield self.finding(first)
+            yield self.finding(min(found, key=lambda w: (_since(w), w.operation.order)))
+        elif late := [w for w in self.watched.values() if w.hidden and _ended_saturated(w)]:
+            yield self.finding(min(late, key=lambda w: w.operation.order)).at("info")
 
     def finding(self, watched: Watched) -> Finding:
         operation = watched.operation
@@ -190,6 +191,8 @@ def _share_of_gates(operation: Operation, states: Any) -> float | None:
     """The share of saturated gates of a recurrent layer, computed from its inputs and weights once more."""
     arrays = [array_of(value) for value in operation.inputs]
     weights = [array for array in arrays if array is not None and array.ndim == 2]
+    if len(weights) < 4:
+        return None
     inputs, first, (by_input, by_state) = weights[0], weights[1], weights[-2:]
     if inputs.shape[1] != by_input.shape[1] or states.shape[-1] != by_state.shape[1]:
         return None
@@ -209,14 +212,23 @@ def _largest(operation: Operation) -> float:
 def _saturated(watched: Watched, went: Progress) -> bool:
     """From the beginning on; or by the end, with little gained."""
     early = [share for number, share in watched.shares if number < BEGINNING]
-    late = [share for number, share in watched.shares if number >= BEGINNING][-3:]
+    late = _late(watched)
     enough = ROWS if watched.operation.op in SOFT else NEARLY_ALL
     lasting = not late or min(late) >= enough / 2
     if early and np.mean(early) >= enough and lasting:
         return watched.hidden or went.improved > 0.5
-    if len(late) < 2 or min(late) < LATER or watched.operation.op in SOFT or min(went.finite, default=-1.0) < 0:
-        return False
-    return went.improved > (0.9 if watched.hidden else 0.5)
+    positive = min(went.finite, default=-1.0) >= 0
+    return _ended_saturated(watched) and positive and went.improved > (0.9 if watched.hidden else 0.5)
+
+
+def _late(watched: Watched) -> list[float]:
+    return [share for number, share in watched.shares if number >= BEGINNING][-3:]
+
+
+def _ended_saturated(watched: Watched) -> bool:
+    """Whether nearly all values are saturated in the last passes; a softmax may well decide itself."""
+    late = _late(watched)
+    return len(late) > 1 and min(late) >= LATER and watched.operation.op not in SOFT
 
 
 def _since(watched: Watched) -> int:

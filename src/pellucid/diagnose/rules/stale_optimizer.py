@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from pellucid.diagnose.finding import Finding, Related
-from pellucid.diagnose.lineage import listed
+from pellucid.diagnose.ledger import listed
 from pellucid.diagnose.ownership import Stale, stale
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
@@ -27,7 +27,7 @@ class StaleOptimizer(Rule):
         new = sorted(found.new, key=lambda parameter: parameter.order)
         return Finding(
             self.code, found.spot,
-            f"{found.name} is made anew after the optimizer was made: the optimizer still holds the old tensors",
+            f"{found.name or listed(new, 2)} made anew after the optimizer was made: it still holds the old tensors",
             f"{len(found.old)} tensors in the optimizer get no gradient any more; {len(found.new)} that do "
             f"({listed(new)}) are in no optimizer",
             "make the optimizer after this line, or keep the tensor and write new values into it (copy_ under no_grad)",

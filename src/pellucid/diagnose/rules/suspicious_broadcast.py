@@ -45,6 +45,8 @@ class SuspiciousBroadcast(Rule):
             both = call.input is not None and call.target is not None
             if both and call.name in LOSSES and _grows(call.input, call.target):
                 yield call.spot, call.name, call.input, call.target
+            elif both and call.name in LOSSES:
+                yield from self._targets(call.input, call.target)
 
     def _operations(self, done: Pass) -> Iterator[tuple[Spot, str, Value, Value]]:
         for operation in done.of(*PAIRWISE):
@@ -52,6 +54,15 @@ class SuspiciousBroadcast(Rule):
                 first, second = operation.inputs
                 if _grows(first, second) and _alike(first, second) and not _meant(operation):
                     yield operation.spot, operation.op, first, second
+                yield from self._targets(first, second)
+
+    def _targets(self, first: Value, second: Value) -> Iterator[tuple[Spot, str, Value, Value]]:
+        """The operation that blew up a target before it met its prediction: rewards (N, 1) and values (N,), say."""
+        for prediction, target in ((first, second), (second, first)):
+            if prediction.requires_grad and not target.requires_grad and target.size == prediction.size**2 > 1:
+                grown = _grown_from(target)
+                if grown is not None and not _meant(grown) and grown.inputs[0].size == prediction.size:
+                    yield grown.spot, grown.op, *grown.inputs[:2]
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         for spot, (op, first, second, shape, since) in self.seen.items():
@@ -143,6 +154,16 @@ def _alike(first: Value, second: Value) -> bool:
         and first.parameter is None
         and second.parameter is None
     )
+
+
+def _grown_from(value: Value) -> Operation | None:
+    """The operation without gradients in which a value got its size, by a broadcast of two things of one kind."""
+    maker = value.maker
+    while maker is not None and maker.output.size == value.size:
+        if maker.op in PAIRWISE and len(maker.inputs) == 2 and _grows(*maker.inputs) and _alike(*maker.inputs):
+            return maker
+        maker = next((v.maker for v in maker.inputs if v.size == value.size and v.maker is not None), None)
+    return None
 
 
 def _meant(operation: Operation) -> bool:

@@ -29,6 +29,7 @@ class Seen:
     extreme: float
     shape: tuple[int, ...]
     used: Spot
+    features: bool  # whether weights are applied to features, not just a number to one
 
 
 class UnnormalisedInput(Rule):
@@ -67,8 +68,8 @@ class UnnormalisedInput(Rule):
         if seen is None or 2 * self.suspicious <= self.looks:
             return
         went = progress(trace)
-        suffers = went.broke or went.improved > 0.5 or went.first > 1e3
-        if suffers or seen.largest >= HUGE or seen.largest >= DIFFERENT * seen.smallest:
+        suffers = bool(went.finite) and (went.broke or went.improved > 0.5 or went.first > 1e3)
+        if suffers or (seen.features and (seen.largest >= HUGE or seen.largest >= DIFFERENT * seen.smallest)):
             ending = "then stopped being finite" if went.broke else f"{went.last:.3g} at the end"
             yield Finding(
                 self.code, seen.spot,
@@ -206,7 +207,7 @@ def _measured(operation: Operation, value: Value, done: Pass) -> Seen | None:
         return None
     return Seen(
         _entrance(operation, value, done), done.number, float(sizes.max()), float(sizes.min()),
-        float(np.abs(array).max()), value.shape, operation.spot,
+        float(np.abs(array).max()), value.shape, operation.spot, operation.op != "mul",
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pellucid.diagnose.events import Parameter, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
-from pellucid.diagnose.lineage import ledger_of, listed, related_to
+from pellucid.diagnose.ledger import ledger_of, listed, related_to
 from pellucid.diagnose.ownership import Family
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
@@ -20,7 +20,6 @@ class UnusedParameter(Rule):
     """
 
     code = "unused-parameter"
-    explains = frozenset(("learning-rate-too-low",))
 
     def __init__(self) -> None:
         self.calls: dict[Any, list[Spot]] = {}  # the lines that called each module, in the first pass

@@ -13,7 +13,7 @@ from pellucid.diagnose.trace import Trace
 LAYERS = 5  # different weights there must be on the way
 SMALL = 1e-4  # of the gradient at the last layers, and of what the weights can learn from it
 TINY = 1e-7  # the same when the inputs of the layers shrink, too
-REPEATED = 1e-8  # over the steps of a recurrence, when the loss gets no better
+REPEATED = 1e-12  # over the steps of a recurrence, when the loss gets no better
 
 
 @dataclass
@@ -31,9 +31,10 @@ class Seen:
 class VanishingGradient(Rule):
     """Every layer multiplies the gradient by less than one, and after enough layers nothing is left for the first ones.
 
-    Deep stacks of sigmoid (its slope is at most 1/4) or of weights that are too small do it. Early layers whose
-    gradients are ten or a hundred times smaller are healthy, and so are residual networks; here they are ten thousand
-    times smaller or worse, a little with every layer, in most of the passes.
+    Deep stacks of sigmoid (its slope is at most 1/4) or of weights that are too small do it, and so do the many steps
+    of a simple recurrent network. Early layers whose gradients are ten or a hundred times smaller are healthy, and so
+    are residual networks; here they are ten thousand times smaller or worse, a little with every layer, in most of the
+    passes. A recurrence forgets early steps by nature: it counts only when the loss gets no better.
     """
 
     code = "vanishing-gradient"
@@ -49,10 +50,8 @@ class VanishingGradient(Rule):
         self.looks += 1
         measured = profile(done)
         found = _vanished(measured)
-        if found is not None and measured.gains:
-            ratio, count, recurrent = found
-            spot = min(measured.gains, key=lambda s: measured.gains[s])
-            self.seen.append(Seen(done.number, ratio, count, recurrent, spot, measured.operations[spot]))
+        if found is not None:
+            self.seen.append(Seen(done.number, *found))
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         if len(trace.backwards) > 2 and not trace.updates:  # nobody trains: gradients are looked at or timed
@@ -129,6 +128,33 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 x, y = torch.randn(60, 8), torch.randint(0, 3, (60,))
 history = [run(x, y, optimizer) for _ in range(15)]
 """,
+        """
+import torch
+import torch.nn as nn
+
+
+class FirstSign(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.RNN(2, 24, batch_first=True)
+        self.fc = nn.Linear(24, 2)
+
+    def forward(self, series):
+        states, _ = self.rnn(series)  # BUG
+        return self.fc(states[:, -1])
+
+
+torch.manual_seed(0)
+net = FirstSign()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+for i in range(12):
+    series = torch.randn(16, 100, 2)
+    label = (series[:, 0, 0] > 0).long()
+    loss = nn.functional.cross_entropy(net(series), label)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     )
     healthy = (
         """
@@ -177,14 +203,20 @@ for step in range(25):
     )
 
 
-def _vanished(measured: Profile) -> tuple[float, int, bool] | None:
-    """The ratio of the ends, the number of layers or steps, and whether it is a recurrence."""
+def _vanished(measured: Profile) -> tuple[float, int, bool, Spot, Operation] | None:
+    """The ratio of the ends, the number of layers or steps, whether it is a recurrence, and the operation to blame."""
     layers = measured.layers
+    for operation, chain in measured.inside:
+        if chain.ratio < REPEATED:
+            return chain.ratio, len(chain.norms), True, operation.spot, operation
+    if not measured.gains:
+        return None
+    spot = min(measured.gains, key=lambda s: measured.gains[s])
     if len(layers.norms) >= LAYERS and _fell(measured):
-        return layers.ratio, len(layers.norms), False
+        return layers.ratio, len(layers.norms), False, spot, measured.operations[spot]
     for chain in measured.repeated.values():
         if chain.ratio < REPEATED:
-            return chain.ratio, len(chain.norms), True
+            return chain.ratio, len(chain.norms), True, spot, measured.operations[spot]
     return None
 
 

@@ -80,7 +80,8 @@ class WrongTarget(Rule):
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         crash = trace.crash
-        if crash is not None and self.failed is not None and _of_target(str(crash.error)):
+        refused = crash is not None and not isinstance(crash.error, Warning)  # python -W error
+        if refused and self.failed is not None and _of_target(str(crash.error)):
             call, described = self.failed
             said = str(crash.error).splitlines()[0]
             yield Finding(

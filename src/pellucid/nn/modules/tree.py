@@ -252,7 +252,9 @@ class Tree:
         return self._apply(lambda tensor: empty_like(tensor), recurse)
 
     def share_memory(self) -> Any:
-        """Nothing to do: worker processes get copies."""
+        """Move all parameters and buffers into memory that forked processes share."""
+        for tensor in (*self.parameters(), *self.buffers()):
+            tensor.share_memory_()
         return self
 
 

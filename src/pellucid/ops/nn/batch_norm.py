@@ -75,11 +75,9 @@ def _plainly(running_mean: Any, running_var: Any, moments: Any) -> bool:
         return False
     dtype = moments.array.dtype
     return all(
-        [
-            type(each.array) is np.ndarray and each.array.dtype is dtype and each.array.flags.writeable
-            and each.node is None and each.window is None and each.cut is None
-            for each in (running_mean, running_var)
-        ]
+        type(each.array) is np.ndarray and each.array.dtype is dtype and each.array.flags.writeable
+        and each.node is None and each.window is None and each.cut is None
+        for each in (running_mean, running_var)
     )  # fmt: skip
 
 

@@ -95,10 +95,10 @@ def _one_sample(input: Any, target: Any) -> tuple[Any, Any]:
 def counts_of(input: Any, target: Any, weight: Any, ignore: int, reduction: str) -> Any:
     """What each sample counts: its class's weight, nothing if it is ignored; for a mean they add up to 1."""
     scores, classes = input.array, target.array
+    plainly = weight is None and type(classes) is type(scores) is ndarray and MODE.get() is None
+    if plainly and ignored_in(classes, scores.shape[1], ignore) is None:
+        return wrap(alike(classes.shape, scores.dtype, reduction == "mean"))
     if weight is None:
-        if type(classes) is type(scores) is ndarray and MODE.get() is None:
-            if ignored_in(classes, scores.shape[1], ignore) is None:
-                return wrap(alike(classes.shape, scores.dtype, reduction == "mean"))
         weight = wrap(ONE[plain(scores.dtype)])
     return counts_row(target, weight, scores.shape[1], ignore, reduction == "mean")
 

@@ -88,6 +88,8 @@ def _samples(*sizes: int) -> Any:
             call(draw(1, 2, *sizes), draw(2, 2, *kernel), draw(2), padding="same", dilation=(1, 2, 1)[:rank]),
             call(draw(2, 4, *sizes), draw(6, 2, *(1,) * rank), draw(6), padding="valid", groups=2),
             call(draw(0, 2, *sizes), draw(3, 2, *kernel), draw(3)), call(draw(1, 1, *sizes), draw(1, 1, *sizes)),
+            call(draw(3, 8, *sizes), draw(2, 4, *kernel), draw(2), 2, 1, groups=2),  # enough for shifted.py
+            call(draw(2, 5, *sizes), draw(2, 5, *kernel), None, 1, 1, (1, 2, 1)[:rank]),
             call(draw.complex(1, 2, *sizes), draw.complex(2, 2, *other), draw.complex(2), padding=1),
         ]  # fmt: skip
 

@@ -53,10 +53,28 @@ def memory_allocated(device: Any = None) -> int:
 
 
 max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
+memory_cached = max_memory_cached = memory_allocated
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
     """Nothing to reset."""
+
+
+reset_max_memory_allocated = reset_max_memory_cached = reset_accumulated_memory_stats = reset_peak_memory_stats
+
+
+def is_current_stream_capturing() -> bool:
+    """Never."""
+    return False
+
+
+def get_arch_list() -> list[str]:
+    """No architectures."""
+    return []
+
+
+class OutOfMemoryError(RuntimeError):
+    """What a device that is not there never raises; scripts name it to catch it."""
 
 
 def get_rng_state_all() -> list[Any]:
@@ -73,17 +91,21 @@ def device(device: Any) -> Any:
     return nullcontext()
 
 
+device_of = device
+
+
 # What works only on a device that is there.
 REFUSED = frozenset((
-    "CUDAGraph", "Event", "Stream", "current_device", "current_stream", "default_stream",
+    "BoolTensor", "ByteTensor", "CUDAGraph", "DoubleTensor", "Event", "FloatTensor", "HalfTensor", "IntTensor",
+    "LongTensor", "Stream", "current_device", "current_stream", "default_stream",
     "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state", "graph", "init",
     "ipc_collect", "mem_get_info", "memory_stats", "memory_summary", "set_device", "set_rng_state", "stream",
 ))  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name == "amp":
-        return import_module("pellucid.amp")
+    if name in ("amp", "nvtx"):
+        return import_module(f"pellucid.cuda.{name}")
     if name not in REFUSED:
         raise AttributeError(f"module 'torch.cuda' has no attribute {name!r}")
 

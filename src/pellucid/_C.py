@@ -1,0 +1,23 @@
+"""torch._C, PyTorch's compiled half, which is not here; a few names that libraries touch when they are imported."""
+
+from typing import Any
+
+from pellucid.absent import absent
+from pellucid.core.tensor import Tensor as TensorBase
+from pellucid.dtypes import device, dtype, layout, memory_format
+from pellucid.ops.streams import Generator
+
+__all__ = ["Generator", "TensorBase", "device", "dtype", "layout", "memory_format"]
+
+_TensorBase = TensorBase
+
+
+def _log_api_usage_once(*args: Any) -> None:
+    """Nothing is logged."""
+
+
+def _get_tracing_state() -> None:
+    """Nothing is traced."""
+
+
+__getattr__ = absent("torch._C", "Pellucid is written in Python and has no compiled half")

@@ -1,0 +1,3 @@
+"""Settings that scripts make; nothing reads them."""
+
+coordinate_descent_tuning = False

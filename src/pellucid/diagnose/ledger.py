@@ -1,0 +1,196 @@
+"""Which parameters never got a gradient, and where they lost it: one ledger per trace, which several rules share.
+
+The passes are searched one by one (lineage.py). When the run is over the ledger knows who is left without a gradient,
+and which of the places where their values left the graph is to blame.
+"""
+
+import weakref
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pellucid.core.provenance import Place
+from pellucid.diagnose.events import Backward, Cleared, Parameter, Pass, Update
+from pellucid.diagnose.finding import Finding, Related, Spot
+from pellucid.diagnose.lineage import STEPS, Cut, Search
+from pellucid.diagnose.ownership import stale
+from pellucid.diagnose.trace import Trace
+
+
+@dataclass(slots=True, eq=False)
+class Loss:
+    """One place to blame, and all parameters that lose their gradient there."""
+
+    cut: Cut
+    parameters: list[Parameter] = field(default_factory=list)
+
+
+class Ledger:
+    """What the passes of one run told about gradients that are missing."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+        self.cuts: list[Cut] = []
+        self.connected: set[Parameter] = set()  # took part in the loss of some pass
+
+    def see(self, done: Pass, trace: Trace) -> None:
+        """Search a pass, once."""
+        if done.number in self.seen:
+            return
+        self.seen.add(done.number)
+        search = Search(done, trace)
+        reached = frozenset() if done.backward is None else done.backward.reached
+        for parameter, values in search.starts().items():
+            if parameter in reached and any(parameter.gradient_norms) and not search.fatal:
+                self.connected.add(parameter)
+                continue
+            if search.reaches(values):
+                self.connected.add(parameter)
+            if done.backward is not None and (parameter.optimizers or not trace.optimizers):
+                self.cuts.extend(search.cuts(parameter, values))
+        self.cuts.extend(search.dead_terms())
+        self.cuts.extend(search.crashed())
+
+    # --- when the run is over
+
+    def losses(self, trace: Trace, code: str) -> list[Loss]:
+        """The places to blame under one code, each with the parameters that lose their gradient there."""
+        found: dict[Any, Loss] = {}
+        for cut in sorted(self._chosen(trace), key=lambda cut: (cut.number, cut.order)):
+            entered = cut.operation.entered if cut.operation is not None else None
+            key = entered if cut.code == "no-grad-region" and entered is not None else cut.spot
+            loss = found.setdefault((cut.code, key), Loss(cut))
+            if cut.parameter is not None and cut.parameter not in loss.parameters:
+                loss.parameters.append(cut.parameter)
+        return [loss for loss in found.values() if loss.cut.code == code]
+
+    def _chosen(self, trace: Trace) -> Iterator[Cut]:
+        silent = self.silent(trace)
+        yield from (cut for cut in self.cuts if cut.parameter is None)
+        yield from self._fatal_ones()
+        for parameter in silent:
+            cuts = [cut for cut in self.cuts if cut.parameter is parameter and not cut.fatal]
+            if parameter.reached:  # zeros came: only a step function makes them of a gradient
+                cuts = [cut for cut in cuts if cut.operation is not None and cut.operation.op in STEPS]
+            relevant = [cut for cut in cuts if serves(cut, trace)] or cuts
+            if relevant:
+                yield min(relevant, key=lambda cut: (not cut.hopeless, cut.number, cut.order))
+
+    def _fatal_ones(self) -> list[Cut]:
+        fatal = [cut for cut in self.cuts if cut.fatal and cut.parameter is not None]
+        fatal = [cut for cut in fatal if cut.parameter.optimizers] or fatal  # type: ignore[union-attr]
+        return [cut for cut in fatal if cut.hopeless]  # else it is right, and what joins later should have learned
+
+    def silent(self, trace: Trace) -> list[Parameter]:
+        """The parameters that should learn and never got a gradient, or only zeros."""
+        given = set(trace.asked_for).union(*(update.with_gradient for update in trace.updates))
+        given.update(*(each.old for each in stale(trace)))
+        return [
+            parameter
+            for parameter in learners(trace)
+            if not is_frozen(parameter)
+            and (not any(parameter.gradient_norms) if parameter.reached else parameter not in given)
+        ]
+
+
+LEDGERS: weakref.WeakKeyDictionary[Trace, Ledger] = weakref.WeakKeyDictionary()
+
+
+def ledger_of(trace: Trace) -> Ledger:
+    """The ledger that all rules about one run share."""
+    return LEDGERS.setdefault(trace, Ledger())
+
+
+def learners(trace: Trace) -> list[Parameter]:
+    """The parameters that should learn: an optimizer holds them, or there is none and they want gradients."""
+    if not trace.optimizers:
+        by_hand = set().union(*(update.changed - update.with_gradient for update in trace.updates))
+        return [parameter for parameter in trace.parameters.values() if parameter not in by_hand]
+    stepping = any(info.steps for info in trace.optimizers)
+    held = [parameter for parameter in trace.parameters.values() if parameter.optimizers]
+    return [parameter for parameter in held if not stepping or any(info.steps for info in parameter.optimizers)]
+
+
+def is_frozen(parameter: Parameter) -> bool:
+    """Whether a parameter wants no gradient now."""
+    tensor = parameter.tensor()
+    return tensor is not None and tensor.node is None
+
+
+def serves(cut: Cut, trace: Trace) -> bool:
+    """Whether the pass of a cut was meant for its parameter: a step that would use its gradient follows.
+
+    The discriminator's pass of a GAN rightly cuts the generator off: the generator's step follows another pass.
+    """
+    after, holders = False, [] if cut.parameter is None else cut.parameter.optimizers
+    for event in trace.loop:
+        if isinstance(event, Backward) and event.number == cut.number:
+            after = True
+        elif after and isinstance(event, Cleared) and cut.parameter in event.parameters:
+            return False
+        elif after and isinstance(event, Update) and event.optimizer in holders:
+            return True
+    return after
+
+
+class CutRule:
+    """What the rules about cuts have in common; a rule adds its code, its words and its examples."""
+
+    code: str
+
+    def look(self, done: Pass, trace: Trace) -> None:
+        ledger_of(trace).see(done, trace)
+
+    def findings(self, trace: Trace) -> Iterable[Finding]:
+        for loss in ledger_of(trace).losses(trace, self.code):
+            yield Finding(
+                self.code, loss.cut.spot, self.message(loss), evidence(loss, trace), self.fix(loss),
+                related=tuple(self.related(loss)), since=loss.cut.number,
+            )  # fmt: skip
+
+    def message(self, loss: Loss) -> str:
+        raise NotImplementedError
+
+    def fix(self, loss: Loss) -> str:
+        raise NotImplementedError
+
+    def related(self, loss: Loss) -> Iterator[Related]:
+        yield from ()
+
+
+# --- words
+
+
+def evidence(loss: Loss, trace: Trace) -> str:
+    """Who got no gradient, and how often that was seen."""
+    passes = len(trace.backwards)
+    if loss.cut.parameter is None and not loss.cut.fatal:
+        return "this term of the loss is a number: it changes no gradient"
+    if loss.cut.fatal:
+        who = f": {listed(loss.parameters)} can get none" if loss.parameters else ""
+        return f"the loss depends on no tensor that wants a gradient{who}"
+    times = "the backward pass" if passes == 1 else f"{passes} backward passes"
+    kind = "only zeros as gradient" if loss.parameters[0].reached else "no gradient"
+    held = len(learners(trace))
+    return f"{len(loss.parameters)} of {held} parameters got {kind} in {times}: {listed(loss.parameters)}"
+
+
+def listed(parameters: list[Parameter], most: int = 4) -> str:
+    """The names of parameters, the first few."""
+    names = [parameter.name for parameter in parameters[:most]]
+    more = len(parameters) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
+
+
+def owner(loss: Loss) -> str:
+    """Whose gradient is lost, for a sentence."""
+    parameters = loss.parameters
+    if not parameters:
+        return "what this part of the loss was computed from"
+    return parameters[0].name if len(parameters) == 1 else f"{parameters[0].name} and {len(parameters) - 1} more"
+
+
+def related_to(place: Place | None, role: str) -> Iterator[Related]:
+    """Another place that belongs to a finding, if it is known."""
+    if place is not None:
+        yield Related(Spot.of(place), role)

@@ -1,0 +1,206 @@
+"""A graph as the explorer draws it: boxes (Item), their uses (Edge), the steps of the backward pass (Move)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+__all__ = ["LIVE", "Edge", "Graph", "Item", "Move", "number"]
+
+UNKNOWN = "…"  # an input that nobody kept
+SHORT = 18  # characters of a formula that may stand for a name
+
+INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "matmul": "@", "mm": "@", "mv": "@", "bmm": "@",
+    "dot": "@", "gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "==", "ne": "!=", "rsub_number": "-",
+}  # fmt: skip
+SPELLED = {
+    "neg": "-{0}", "pow_number": "{0} ** {1}", "pow_of_number": "{1} ** {0}", "reciprocal": "1 / {0}",
+    "detach": "{0}.detach()", "t": "{0}.T", "pick": "{0}[{1}]",
+}  # fmt: skip
+
+OPEN = frozenset(("neg", "pow_number", "pow_of_number", "reciprocal"))  # spelled without parentheses around them
+
+# The rows that the page computes by itself when a value is changed: static/interpreter.js has the same list.
+LIVE = frozenset((
+    "add", "sub", "mul", "div", "pow", "pow_number", "pow_of_number", "rsub_number", "neg", "reciprocal", "exp", "log",
+    "sqrt", "abs", "tanh", "sigmoid", "relu", "sin", "cos", "tan", "square", "log1p", "expm1", "where", "maximum",
+    "minimum", "gt", "lt", "ge", "le", "eq", "ne", "detach", "clone", "cast", "softplus", "silu",
+    "sum_all", "mean_all",
+))  # fmt: skip
+
+
+def number(value: float) -> str:
+    """A number with four significant digits; whole numbers up to a million in full.
+
+    >>> number(0.268941), number(-12.0), number(2e-9), number(1234567.0)
+    ('0.2689', '-12', '2e-9', '1.235e6')
+    """
+    if not isfinite(value):
+        return "NaN" if value != value else "∞" if value > 0 else "-∞"
+    if value == int(value) and abs(value) < 1e6:
+        return str(int(value))
+    mantissa, _, exponent = f"{value:.4g}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """One box: a leaf, a constant or an operation with its result."""
+
+    row: str  # the row of the table; "leaf", "constant", "detach"
+    op: str  # the same as users write it
+    inputs: list["Item | float | None"] = field(default_factory=list)  # a number: a constant; None: not known
+    params: tuple[Any, ...] = ()
+    name: str = ""  # the variable that holds it
+    value: Any = None  # an ndarray, or None where nobody kept it
+    grad: Any = None
+    shape: tuple[int, ...] = ()
+    needs: bool = False  # takes part in backward
+    place: Any = None  # a Place
+    module: str = ""
+    kind: str = ""  # the class of the module that ran it
+    badge: str = ""
+    symbol: str = ""  # the gradient as a formula
+    born: float = 0
+    index: int = -1
+    called: str = ""  # what sentences call it
+    formula: str = ""
+
+    @property
+    def equation(self) -> str:
+        """`c = a * b`, or the formula alone where no variable holds the result."""
+        return f"{self.name} = {self.formula}" if self.name and self.formula else self.name or self.formula or self.op
+
+    @property
+    def is_operation(self) -> bool:
+        return self.row not in ("leaf", "constant")
+
+
+@dataclass(slots=True, eq=False)
+class Edge:
+    """One use of a value by an operation, and what backward sends along it."""
+
+    source: int
+    target: int
+    slot: int
+    local: float | None = None  # the local derivative, where everything is a single number
+    upstream: float | None = None
+    sent: float | None = None  # the contribution, where it is a single number
+    norm: float = 0.0
+    words: str = ""
+    carries: bool = False  # whether a gradient goes along here
+
+
+@dataclass(slots=True, eq=False)
+class Move:
+    """One step of the backward pass: the operation whose gradient is passed on, and the edges it goes along."""
+
+    item: int
+    edges: list[Edge]
+
+
+class Graph:
+    """Items in the order of computation, leaves first; edges in the order of their inputs."""
+
+    def __init__(self, items: Sequence[Item], root: Item) -> None:
+        root.name = root.name or _free_name(items)
+        self.items = sorted(items, key=lambda item: (item.is_operation, item.born))
+        for index, item in enumerate(self.items):
+            item.index = index
+        self.root = root.index
+        self.edges = [
+            Edge(source.index, item.index, slot)
+            for item in self.items
+            for slot, source in enumerate(item.inputs)
+            if isinstance(source, Item)
+        ]
+        self.moves: list[Move] = []
+        self.arriving: list[list[Edge]] = [[] for _ in self.items]  # the contributions to each, as they come
+        self.seeded = False  # the gradient of a result with several elements starts at one everywhere
+        self.notes: list[str] = []
+        _call(self.items)
+
+    @property
+    def live(self) -> bool:
+        """Whether the page can compute everything again when a value is changed."""
+        return all(
+            item.value is not None
+            and np.size(item.value) == 1
+            and np.asarray(item.value).dtype.kind in "fb"
+            and None not in item.inputs
+            and (not item.is_operation or item.row in LIVE)
+            for item in self.items
+        )
+
+    def move(self, item: int, edges: list[Edge]) -> None:
+        """Add a step of the backward pass."""
+        self.moves.append(Move(item, edges))
+        for edge in edges:
+            edge.carries = True
+            self.arriving[edge.source].append(edge)
+
+
+def _free_name(items: Sequence[Item]) -> str:
+    """What to call a result that no variable holds."""
+    taken = {item.name for item in items}
+    return next(name for name in ("y", "result", "the result") if name not in taken)
+
+
+def _call(items: Sequence[Item]) -> None:
+    """Give every item a formula and a name to be called by, each unlike the others."""
+    taken: dict[str, int] = {}
+    for item in items:
+        if item.is_operation:
+            item.formula = written(item, [_argument(source) for source in item.inputs])
+        called = item.name or _brief(item)
+        taken[called] = taken.get(called, 0) + 1
+        item.called = called if taken[called] == 1 else f"{called} ({taken[called]})"
+
+
+def _argument(source: "Item | float | None") -> str:
+    if source is None:
+        return UNKNOWN
+    return source.called if isinstance(source, Item) else number(source)
+
+
+def _brief(item: Item) -> str:
+    if not item.is_operation:
+        return item.op
+    if item.module:
+        return f"{item.module}:{item.op}"
+    if len(item.formula) > SHORT:
+        return item.op
+    return f"({item.formula})" if item.row in INFIX or item.row in OPEN else item.formula
+
+
+def written(item: Item, arguments: Sequence[str]) -> str:
+    """An operation with its arguments: `a * b`, `b ** 2`, `tanh(x)`.
+
+    >>> written(Item("pow_number", "pow", params=(2,)), ["b"])
+    'b ** 2'
+    """
+    if item.row == "rsub_number":
+        arguments = arguments[::-1]
+    if item.row in INFIX and len(arguments) == 2:
+        return f"{arguments[0]} {INFIX[item.row]} {arguments[1]}"
+    if item.row in SPELLED:
+        return SPELLED[item.row].format(*arguments, *item.params)
+    bare = [_bare(argument) for argument in arguments if argument != UNKNOWN]
+    return f"{item.op}({', '.join(bare)})"
+
+
+def _bare(argument: str) -> str:
+    """Inside a call an argument needs no parentheses of its own.
+
+    >>> _bare("(x > 0)"), _bare("(a + b) * (c)")
+    ('x > 0', '(a + b) * (c)')
+    """
+    depth = 0
+    for place, letter in enumerate(argument):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return argument[1:-1] if place == len(argument) - 1 and letter == ")" and place else argument
+    return argument

@@ -1,0 +1,84 @@
+"""One self-contained page: no network, no eval, nothing but its own nonce may run.
+
+Everything a user wrote (names, source lines, file names) travels as JSON and becomes text through textContent.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+__all__ = ["page"]
+
+# In the order in which they need each other.
+SCRIPTS = (
+    "words.js", "interpreter.js", "model.js", "layout.js", "folding.js", "pictures.js", "drawing.js", "panel.js",
+    "tree.js", "training.js", "search.js", "address.js", "app.js",
+)  # fmt: skip
+
+FRAME = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'nonce-{nonce}'; \
+style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'{extra}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style nonce="{nonce}">
+{style}
+</style>
+</head>
+<body>
+<noscript>This page draws a graph with JavaScript, which is switched off.</noscript>
+<div id="app"></div>
+<script type="application/json" id="data">{data}</script>
+<script nonce="{nonce}">
+"use strict";
+(() => {{
+{script}
+}})();
+</script>
+</body>
+</html>
+"""
+
+
+def page(snapshots: "Mapping[str, Any] | Sequence[Mapping[str, Any]]", title: str = "", connect: str = "") -> str:
+    """The HTML of one snapshot, or of several with a picker.
+
+    `connect` is for a server that the page may talk to: a source of the Content-Security-Policy such as `'self'`.
+
+    >>> html = page({"title": "</script>", "nodes": [], "edges": []})
+    >>> html.count("</script>")
+    2
+    """
+    several = [snapshots] if isinstance(snapshots, Mapping) else list(snapshots)
+    if not several:
+        raise ValueError("page needs at least one snapshot")
+    title = title or several[0].get("title") or "Pellucid"
+    data = _as_script({"title": title, "examples": several})
+    script, style = code(), _static("style.css")
+    nonce = base64.b64encode(hashlib.sha256(f"{data}{script}{style}".encode()).digest()[:18]).decode()
+    extra = f"; connect-src {escape(connect, quote=True)}" if connect else ""
+    return FRAME.format(nonce=nonce, title=escape(title), style=style, data=data, script=script, extra=extra)
+
+
+@cache
+def code() -> str:
+    """All scripts, one after the other."""
+    return "\n".join(_static(name) for name in SCRIPTS)
+
+
+@cache
+def _static(name: str) -> str:
+    return (files("pellucid.explorer") / "static" / name).read_text(encoding="utf-8").strip()
+
+
+def _as_script(data: Any) -> str:
+    """JSON that cannot end the element it stands in, nor start a comment or a script there."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))  # not ASCII: escaped, U+2028 too
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,0 +1,156 @@
+"""A recorded graph as plain data: what the page draws, and what a server sends.
+
+The dictionary has `nodes` (in the order of computation, leaves first), `edges` (one per use of a value), `forward`
+(the nodes computed one after the other), `backward` (its steps with a sentence each), `groups` (runs of modules),
+`sources` (lines of code), `live` (whether the page computes changed values itself) and `training`.
+"""
+
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from pellucid.core.provenance import Place, getframe, outside
+from pellucid.core.tensor import Tensor
+from pellucid.core.views import current_node
+from pellucid.diagnose.naming import Names, short
+from pellucid.errors import explain
+from pellucid.explorer.graph import Edge, Graph, Item
+from pellucid.explorer.groups import grouped
+from pellucid.explorer.summary import plain_number, summary
+from pellucid.explorer.tensors import tensor_graph
+from pellucid.explorer.training import Training
+from pellucid.explorer.values import value_graph
+from pellucid.explorer.watch import Watch, watching
+from pellucid.explorer.words import caption, paths_text
+from pellucid.scalar.value import Value
+
+__all__ = ["snapshot"]
+
+VERSION = 1
+
+
+def snapshot(
+    y: "Tensor | Value | Callable[..., Any]", *inputs: Any, gradient: Tensor | None = None, watch: Watch | None = None,
+    scope: Mapping[str, Any] | None = None, title: str = "", note: str = "", controls: Mapping[str, Any] | None = None,
+    annotate: Mapping[str, Mapping[str, str]] | None = None, start: Mapping[str, Any] | None = None,
+    training: Training | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """The graph behind a tensor or a Value, or behind what a function makes of some inputs, as plain data.
+
+    Of a finished tensor the values are shown that backward has kept, that variables hold, or that follow from these.
+    Give the function instead, or what `watching()` has kept, to see every value and the inputs without gradient.
+    Names are the variables of the caller, or those in `scope`.
+
+    >>> import pellucid as torch
+    >>> a, b = torch.tensor(2.0, requires_grad=True), torch.tensor(3.0, requires_grad=True)
+    >>> seen = snapshot(lambda a, b: (a + b) * b, a, b)
+    >>> [(node["name"] or node["formula"], node["grad"]["numbers"]) for node in seen["nodes"]]
+    [('a', [3]), ('b', [8]), ('a + b', [3]), ('y', [1])]
+    >>> seen["nodes"][1]["paths"]
+    'Two paths: 5 (direct) + 3 (via (a + b))'
+    """
+    frame = outside(getframe(1))
+    found = dict(frame.f_globals) | dict(frame.f_locals) if scope is None else dict(scope)
+    if callable(y) and not isinstance(y, (Tensor, Value)):
+        called = getattr(y, "__name__", "")
+        with watching() as watch:
+            y = y(*inputs)
+        if called.isidentifier() and isinstance(y, Tensor):
+            watch.names.setdefault(current_node(y), called)
+    elif inputs:
+        raise TypeError("explore takes inputs only after a function: explore(f, x), or explore(f(x))")
+    graph = _graph(y, watch, found, gradient)
+    _annotate(graph, annotate or {})
+    data = {"version": VERSION, "title": title or f"Graph of {graph.items[graph.root].called}", "note": note, **_data(graph)}
+    data["controls"] = _controls(graph, controls or {})
+    data["start"] = dict(start or {"mode": "backward", "step": len(graph.moves) - 1} if graph.moves else {})
+    data["training"] = None if training is None else training.as_json()
+    return data
+
+
+def _graph(y: Any, watch: Watch | None, scope: dict[str, Any], gradient: Tensor | None) -> Graph:
+    if isinstance(y, Value):
+        return value_graph(y, scope)
+    if not isinstance(y, Tensor):
+        raise TypeError(
+            explain(
+                f"explore takes a Tensor, a Value or a function that gives one, not {type(y).__name__}",
+                try_="for several results, explore one of them, or their sum",
+            )
+        )
+    names = Names(SimpleNamespace(f_locals=scope, f_globals=scope))  # type: ignore[arg-type]
+    return tensor_graph(y, names, watch, scope, gradient)
+
+
+def _annotate(graph: Graph, notes: Mapping[str, Mapping[str, str]]) -> None:
+    """Badges and symbolic gradients that an example adds to its variables."""
+    for item in graph.items:
+        for field, text in notes.get(item.name, {}).items():
+            setattr(item, field, text)
+
+
+def _controls(graph: Graph, controls: Mapping[str, Any]) -> dict[str, Any]:
+    """The ranges of the sliders by the number of the node."""
+    return {str(item.index): dict(controls[item.name]) for item in graph.items if item.name in controls}
+
+
+def _data(graph: Graph) -> dict[str, Any]:
+    many = len(graph.items)
+    heat = 32 if many <= 60 else 16 if many <= 250 else 0
+    sources: dict[tuple[str, int], int] = {}
+    groups, member = grouped(graph)
+    lines: list[dict[str, Any]] = []
+    nodes = [_node(graph, item, heat, _source(item.place, sources, lines), member.get(item.index)) for item in graph.items]
+    numbers = {id(edge): i for i, edge in enumerate(graph.edges)}
+    return {
+        "root": graph.root, "live": graph.live, "nodes": nodes, "edges": [_edge(edge) for edge in graph.edges],
+        "forward": [item.index for item in graph.items if item.is_operation],
+        "backward": [
+            {"node": move.item, "edges": [numbers[id(edge)] for edge in move.edges], "caption": caption(graph, move)}
+            for move in graph.moves
+        ],
+        "groups": groups, "sources": lines, "notes": graph.notes,
+    }  # fmt: skip
+
+
+def _node(graph: Graph, item: Item, heat: int, source: int | None, group: int | None) -> dict[str, Any]:
+    told = {
+        "id": item.index, "name": item.name, "called": item.called, "op": item.op, "row": item.row,
+        "formula": item.formula, "needs": item.needs, "shape": list(item.shape),
+        "value": None if item.value is None else summary(item.value, heat),
+        "grad": None if item.grad is None else summary(item.grad, heat),
+        "inputs": [source.index if isinstance(source, Item) else {"number": _number(source)} for source in item.inputs],
+        "params": list(item.params), "source": source, "module": item.module, "group": group,
+        "paths": paths_text(graph, item.index), "badge": item.badge, "symbol": item.symbol,
+    }  # fmt: skip
+    return {key: value for key, value in told.items() if value not in ("", None, []) or key in ("value", "grad", "inputs")}
+
+
+def _number(constant: float | None) -> Any:
+    return None if constant is None else plain_number(constant)
+
+
+def _edge(edge: Edge) -> dict[str, Any]:
+    told: dict[str, Any] = {"from": edge.source, "to": edge.target, "slot": edge.slot}
+    if edge.carries:
+        told["norm"] = plain_number(f"{edge.norm:.6g}")
+        for name in ("local", "sent"):
+            value = getattr(edge, name)
+            if value is not None:
+                told[name] = plain_number(value)
+        if edge.words:
+            told["words"] = edge.words
+    return told
+
+
+def _source(place: Place | None, known: dict[tuple[str, int], int], lines: list[dict[str, Any]]) -> int | None:
+    """The number of a line of code among all that are shown."""
+    if place is None:
+        return None
+    key = place.filename, place.line
+    if key not in known:
+        known[key] = len(lines)
+        lines.append({"file": short(place).rpartition(":")[0], "line": place.line, "text": place.source})
+    return known[key]

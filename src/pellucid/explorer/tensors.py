@@ -1,0 +1,355 @@
+"""The graph behind a Tensor: boxes from the recorded nodes, values from whoever kept them, gradients step by step."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from pellucid.core.backward import no_graph, oldest_first
+from pellucid.core.keep import arguments
+from pellucid.core.kinds import Kind
+from pellucid.core.primitive import INPUTS, TABLE, kept_names
+from pellucid.core.tensor import PICK, Bundle, Freed, Leaf, Node, Tensor, wrap
+from pellucid.core.views import current_node
+from pellucid.diagnose.naming import SUFFIX, Names, operation_of
+from pellucid.diagnose.pulling import norm
+from pellucid.diagnose.step import MAPS, Step
+from pellucid.diagnose.steps import BackwardSteps
+from pellucid.errors import explain
+from pellucid.explorer.graph import Edge, Graph, Item
+from pellucid.explorer.watch import Call, Watch
+from pellucid.nn.parameter import Parameter
+from pellucid.ops.operation import OPERATIONS
+
+__all__ = ["tensor_graph"]
+
+MOST = 20_000  # boxes; more is not a picture any more
+
+
+def tensor_graph(y: Tensor, names: Names, watch: Watch | None, scope: dict[str, Any], gradient: Any = None) -> Graph:
+    """The graph of a tensor with all values and gradients that can be known."""
+    if isinstance(y.array, Kind):
+        raise RuntimeError("explore needs values: call it outside of vmap, grad and other transforms")
+    root = current_node(y)
+    watch = watch or Watch()
+    if root is None and id(y.array) not in watch.without_graph:
+        raise RuntimeError(no_graph(y))
+    return _Builder(y, names, watch, scope).graph(gradient)
+
+
+class _Builder:
+    """Follows the inputs from the result; a node is one item, a tensor without node is known by its array."""
+
+    def __init__(self, y: Tensor, names: Names, watch: Watch, scope: dict[str, Any]) -> None:
+        self.y, self.names, self.watch = y, names, watch
+        self.by_node: dict[Node, Item] = {}
+        self.by_array: dict[int, Item] = {}
+        self.waiting: list[tuple[Item, Any]] = []
+        self.root = current_node(y)
+        nodes = oldest_first([self.root]) if self.root is not None else []
+        if len(nodes) > MOST:
+            raise ValueError(
+                explain(
+                    f"explore: the graph has {len(nodes)} operations, more than the {MOST} that can be drawn",
+                    try_="explore a part of it: one layer, one step of the loop",
+                )
+            )
+        self.freed = any(type(node.saved) is Freed for node in nodes)
+        self.lone_picks = _lone_picks(nodes)
+        self.named = dict(_named_tensors(scope))  # by node, or by the identity of an array
+
+    def graph(self, gradient: Any) -> Graph:
+        root = self.item_of(self.y)
+        while self.waiting:
+            item, origin = self.waiting.pop()
+            self.connect(item, origin)
+        items = [*dict.fromkeys(self.by_node.values()), *self.by_array.values()]
+        _recompute(sorted(items, key=lambda item: item.born))
+        graph = Graph(items, root)
+        if self.freed:
+            graph.notes.append(
+                "backward() has freed what the operations kept: gradients are shown for the leaves only. "
+                "Explore before backward(), or call backward(retain_graph=True)."
+            )
+            self.leaf_gradients()
+        elif self.root is not None:
+            self.walk(graph, gradient)
+        else:
+            graph.notes.append("Nothing here requires a gradient: there is no backward pass.")
+        return graph
+
+    # --- items
+
+    def item_of(self, tensor: Tensor) -> Item:
+        node = current_node(tensor)
+        return self.of_array(tensor) if node is None else self.of_node(node)
+
+    def of_node(self, node: Node) -> Item:
+        if node in self.by_node:
+            return self.by_node[node]
+        if node.primitive is PICK and node in self.lone_picks:
+            item = self.by_node[node] = self.of_node(node.inputs[0])  # type: ignore[arg-type]
+            item.name = item.name or self.name_of(node)
+            item.shape = node.shape or ()
+            item.value = self.value_of(node) if item.value is None else item.value
+            return item
+        item = self.by_node[node] = self.leaf(node) if isinstance(node, Leaf) else self.operation(node)
+        self.waiting.append((item, node))
+        return item
+
+    def name_of(self, node: Node) -> str:
+        return self.names.of(node) or self.watch.names.get(node, "")
+
+    def leaf(self, node: Leaf) -> Item:
+        tensor = node.tensor()
+        known = None if tensor is None else tensor.array
+        return Item(
+            "leaf", "leaf", name=self.name_of(node), shape=node.shape or (), needs=True, place=node.place,
+            value=known if known is None else self.watch.entered.get(id(known), known),
+            badge="UPDATE!" if isinstance(tensor, Parameter) else "", born=node.born,
+        )  # fmt: skip
+
+    def operation(self, node: Node) -> Item:
+        several = node.shape is None
+        row = node.primitive.name
+        return Item(
+            row, operation_of(node), name=self.name_of(node), params=node.saved[0][:1] if row == "pick" else (),
+            shape=node.shape or (), needs=True, place=node.place, module=self.names.module(node),
+            value=None if several else self.value_of(node), born=node.born,
+        )  # fmt: skip
+
+    def value_of(self, node: Node) -> Any:
+        if node is self.root:
+            return self.y.array
+        call = self.watch.calls.get(node)
+        if call is not None:
+            return call[0].results[call[1]]
+        return self.named[node][1].array if node in self.named else None
+
+    def of_array(self, tensor: Tensor) -> Item:
+        """A tensor without graph: computed by an operation that was watched, cut off, or given."""
+        key = id(tensor.array)
+        if key in self.by_array:
+            return self.by_array[key]
+        made, owner = self.watch.without_graph.get(key), self.watch.owners.get(key)
+        if owner is not None and tensor.cut is None and made is None:  # the same values inside an operation of ours
+            return self.of_node(owner)
+        name = self.watch.names.get(key, "") or self.named.get(key, ("", None))[0]
+        item = Item("constant", "constant", name=name, shape=tuple(tensor.array.shape))
+        item.value = self.watch.entered.get(key, tensor.array)
+        self.by_array[key] = item
+        if made is not None:
+            call, index = made
+            item.row, item.op, item.params = call.primitive.name, call.primitive.name, _plain_params(call.params)
+            item.place, item.born, item.value = call.place, call.born, call.results[index]
+            item.module = self.names.module(call)  # type: ignore[arg-type]
+            self.waiting.append((item, call))
+        elif owner is not None and tensor.cut is not None:
+            item.row = item.op = "detach"
+            item.place, item.born = tensor.cut.entered, tensor.cut.born
+            self.waiting.append((item, owner))
+        return item
+
+    # --- inputs
+
+    def connect(self, item: Item, origin: Any) -> None:
+        if item.row == "detach":
+            item.inputs = [self.of_node(origin)]
+        elif isinstance(origin, Call):
+            item.inputs = [self.input_of(tensor) for tensor in origin.inputs]
+        elif origin.inputs:
+            self.connect_node(item, origin)
+
+    def connect_node(self, item: Item, node: Node) -> None:
+        watched = self.watch.calls.get(node) or self.watched_results(node)
+        if watched is not None:
+            call = watched[0]
+            item.params = _plain_params(call.params)
+            given: list[Any] = [self.input_of(tensor) for tensor in call.inputs]
+        else:
+            kept, params = ({}, ()) if self.freed or node.primitive is PICK else _kept(node)
+            item.params = item.params or params
+            given = [_constant(kept.get(letter)) for letter in INPUTS[: len(node.inputs)]]
+            given += [None] * (len(node.inputs) - len(given))
+            self.note_kept(item, node, kept)
+        item.inputs = [
+            given[i] if parent is None else self.of_node(parent) for i, parent in enumerate(node.inputs)
+        ]  # fmt: skip
+
+    def watched_results(self, node: Node) -> tuple[Call, int] | None:
+        """The call behind an operation with several results: it is filed under each of them."""
+        return next((self.watch.calls[pick] for pick in self.lone_picks.get(node, ()) if pick in self.watch.calls), None)
+
+    def note_kept(self, item: Item, node: Node, kept: dict[str, Any]) -> None:
+        """What a rule kept is the value of the result, or of an input."""
+        if item.value is None and isinstance(kept.get("y"), (np.ndarray, np.generic)):
+            item.value = kept["y"]
+        for letter, parent in zip(INPUTS, node.inputs, strict=False):
+            if parent is not None and isinstance(kept.get(letter), (np.ndarray, np.generic)):
+                source = self.of_node(parent)
+                if source.value is None and np.shape(kept[letter]) == source.shape:
+                    source.value = kept[letter]
+
+    def input_of(self, tensor: Tensor) -> "Item | float | None":
+        """A number that the user wrote in the formula stays in the formula; halves of our operations are not shown."""
+        made = self.watch.without_graph.get(id(tensor.array)) if tensor.node is None else None
+        if made is not None and SUFFIX.sub("", made[0].primitive.name) not in OPERATIONS:
+            return None
+        item = self.item_of(tensor)
+        if item.row == "constant" and not item.name and np.size(item.value) == 1 and not item.shape:
+            self.by_array.pop(id(tensor.array), None)
+            return float(np.asarray(item.value).real)
+        return item
+
+    # --- gradients
+
+    def leaf_gradients(self) -> None:
+        for node, item in self.by_node.items():
+            tensor = node.tensor() if isinstance(node, Leaf) else None
+            if tensor is not None and tensor._grad is not None:
+                item.grad = tensor._grad.array
+
+    def walk(self, graph: Graph, gradient: Any) -> None:
+        """Take the steps of the backward pass one by one."""
+        if gradient is None and np.size(self.y.array) != 1:
+            gradient = wrap(np.ones_like(self.y.array))
+            graph.seeded = True
+        steps = BackwardSteps(self.y, gradient, None, self.names)
+        root = graph.items[graph.root]
+        root.grad = np.ones_like(self.y.array) if gradient is None else gradient.array
+        graph.move(graph.root, [])
+        into: list[dict[int, Edge]] = [{} for _ in graph.items]
+        for edge in graph.edges:
+            into[edge.target][edge.slot] = edge
+        for step in steps:
+            self.take(graph, step, into)
+
+    def take(self, graph: Graph, step: Step, into: list[dict[int, Edge]]) -> None:
+        item = self.by_node[step.node]
+        item.grad = _gradient(step._g)
+        single = np.size(step._g) == 1 and type(step._g) is not Bundle
+        every = single and all(np.size(d) == 1 for _, d, _ in step._sent)
+        locals_ = step.local if every else [None] * len(step._sent)
+        sent = []
+        for (slot, d, total), local in zip(_slots(step), locals_, strict=True):
+            source = self.by_node[step.node.inputs[slot]]  # type: ignore[index]
+            edge = into[item.index][slot]
+            edge.norm, edge.words = norm(d), "" if every else _words(step, d)
+            if np.size(d) == 1:
+                edge.sent = float(np.asarray(d).real.item())
+                if isinstance(local, Tensor):
+                    edge.local, edge.upstream = float(local.array.item()), float(np.asarray(step._g).item())
+            source.grad = total
+            sent.append(edge)
+        graph.move(item.index, sent)
+        if type(step._g) is Bundle:
+            self.collect(graph, item)
+
+    def collect(self, graph: Graph, item: Item) -> None:
+        """The gradients of several results come together in their operation."""
+        for edge in graph.edges:
+            part = graph.items[edge.target]
+            if edge.source == item.index and part.row == "pick" and part.grad is not None:
+                edge.carries, edge.norm = True, norm(part.grad)
+
+
+def _slots(step: Step) -> Iterable[tuple[int, Any, Any]]:
+    """The inputs that a step sends a gradient to, by their number."""
+    waiting = list(step._sent)
+    for slot, parent in enumerate(step.node.inputs):
+        if waiting and parent is waiting[0][0]:
+            _, d, total = waiting.pop(0)
+            yield slot, d, total
+
+
+def _words(step: Step, d: Any) -> str:
+    came = "" if type(step._g) is Bundle else f" {tuple(np.shape(step._g))} → {tuple(np.shape(d))}"
+    each = "element by element" if step.node.primitive.elementwise else f"by the rule of {step.op}"
+    return MAPS.get(step.op, each) + came
+
+
+def _gradient(g: Any) -> Any:
+    return np.concatenate([np.ravel(part) for part in g.values()]) if type(g) is Bundle else g
+
+
+def _lone_picks(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
+    """Picks that stand for the only result used of their operation, and such operations with their pick."""
+    picks: dict[Node, list[Node]] = {}
+    for node in nodes:
+        if node.primitive is PICK:
+            picks.setdefault(node.inputs[0], []).append(node)  # type: ignore[arg-type]
+    found: dict[Node, list[Node]] = {}
+    for operation, results in picks.items():
+        found[operation] = results
+        if len(results) == 1:
+            found[results[0]] = []
+    return found
+
+
+def _named_tensors(scope: dict[str, Any]) -> Iterable[tuple[Any, Any]]:
+    for name, value in scope.items():
+        if issubclass(type(value), Tensor) and name.isidentifier() and not name.startswith("_"):
+            node = current_node(value)
+            yield id(value.array) if node is None else node, (name, value)
+
+
+def _kept(node: Node) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    """What the rules of a node kept, by the letter of the rules; and the params, which follow."""
+    p = node.primitive
+    found: dict[str, Any] = {}
+    params: tuple[Any, ...] = ()
+    if node.extra is not None and node.extra.unpack is not None:  # fetching it may run a checkpoint again
+        return found, params
+    if p.pullback is not None:
+        names, values = kept_names(p.pullback), node.saved[0]
+        return dict(zip(names, values, strict=False)), _plain_params(values[len(names) :])
+    for i, rule, _ in p.edges:
+        if node.inputs[i] is not None:
+            names, values = kept_names(rule), arguments(p, node.saved, i)
+            found.update(zip(names, values, strict=False))
+            params = _plain_params(values[len(names) :])
+    return found, params
+
+
+def _constant(value: Any) -> Any:
+    """The value of an input without graph, where a rule kept it."""
+    return float(np.asarray(value).real) if isinstance(value, (np.ndarray, np.generic)) and np.size(value) == 1 else None
+
+
+def _plain_params(params: Iterable[Any]) -> tuple[Any, ...]:
+    """Params that mean something to a reader: numbers, words, axes."""
+    return tuple(param for param in params if isinstance(param, (bool, int, float, str)))
+
+
+def _recompute(items: Iterable[Item]) -> None:
+    """Compute the values that nobody kept from those that are known, and constants that only a sum hides."""
+    for item in items:
+        if not item.is_operation or item.row not in TABLE or TABLE[item.row].variadic:
+            continue
+        _infer_constant(item)
+        values = [source.value if isinstance(source, Item) else source for source in item.inputs]
+        if item.value is None and values and all(value is not None for value in values):
+            item.value = _computed(TABLE[item.row], values, item)
+
+
+def _computed(p: Any, values: list[Any], item: Item) -> Any:
+    like = next((np.asarray(value).dtype for value in values if not isinstance(value, float)), None)
+    try:
+        y = p.forward(*(np.asarray(value, like if isinstance(value, float) else None) for value in values), *item.params)
+    except Exception:  # a row may take params that are not shown: then its value stays unknown
+        return None
+    return y if np.shape(y) == item.shape else None
+
+
+def _infer_constant(item: Item) -> None:
+    """x + c = y: where c was not kept but y was, it follows."""
+    if item.row not in ("add", "sub") or item.value is None or item.inputs.count(None) != 1:
+        return
+    place = item.inputs.index(None)
+    other = item.inputs[1 - place]
+    known = other.value if isinstance(other, Item) else other
+    if known is None or np.size(item.value) != 1 or np.size(known) != 1:
+        return
+    y, x = float(np.asarray(item.value).item()), float(np.asarray(known).item())
+    missing = y - x if item.row == "add" else (x - y if place == 1 else y + x)
+    item.inputs[place] = float(f"{missing:.6g}")

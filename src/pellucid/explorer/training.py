@@ -1,0 +1,82 @@
+"""A training run as the page plays it: the loss of every step, parameters and gradients at some of them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pellucid.core.tensor import Tensor
+from pellucid.diagnose.pulling import norm
+from pellucid.explorer.summary import plain_number, summary
+from pellucid.nn.modules.module import Module
+
+__all__ = ["Training"]
+
+FRAMES = 60  # pictures of the parameters that a run keeps; the loss and the norms are kept of every step
+HEAT = 16
+
+
+class Training:
+    """Notes a training run: call `step(loss)` after every backward.
+
+    >>> import pellucid as torch
+    >>> w = torch.tensor(3.0, requires_grad=True)
+    >>> training = Training({"w": w})
+    >>> for _ in range(3):
+    ...     loss = w * w
+    ...     loss.backward()
+    ...     training.step(loss)
+    ...     w.data -= 0.25 * w.grad
+    ...     w.grad = None
+    >>> training.as_json()["loss"]
+    [9, 2.25, 0.5625]
+    """
+
+    def __init__(self, parameters: "Mapping[str, Tensor] | Module") -> None:
+        named = dict(parameters.named_parameters()) if isinstance(parameters, Module) else dict(parameters)
+        if not named or not all(isinstance(tensor, Tensor) for tensor in named.values()):
+            raise TypeError("Training takes a module, or a dictionary of the tensors to watch by name")
+        self.parameters = named
+        self.losses: list[Any] = []
+        self.sizes: dict[str, list[Any]] = {name: [] for name in named}
+        self.slopes: dict[str, list[Any]] = {name: [] for name in named}
+        self.frames: list[dict[str, Any]] = []
+        self._every = 1
+
+    def step(self, loss: "Tensor | float", note: str = "") -> None:
+        """Note one step: its loss, and parameters and gradients as they are now."""
+        number = len(self.losses)
+        self.losses.append(plain_number(_three(loss.array.item() if isinstance(loss, Tensor) else loss)))
+        for name, tensor in self.parameters.items():
+            gradient = tensor._grad
+            self.sizes[name].append(plain_number(_three(norm(tensor.array))))
+            self.slopes[name].append(0 if gradient is None else plain_number(_three(norm(gradient.array))))
+        if number % self._every == 0:
+            self.frames.append({"step": number, "note": note, "parameters": self._pictures()})
+            if len(self.frames) > FRAMES:  # half as many from now on
+                self._every *= 2
+                self.frames = [frame for frame in self.frames if frame["step"] % self._every == 0]
+
+    def _pictures(self) -> dict[str, Any]:
+        return {
+            name: {"value": _brief(tensor.array), "grad": None if tensor._grad is None else _brief(tensor._grad.array)}
+            for name, tensor in self.parameters.items()
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for the page."""
+        return {"loss": self.losses, "norms": self.sizes, "gradients": self.slopes, "frames": self.frames}
+
+
+def _brief(array: np.ndarray) -> dict[str, Any]:
+    """The summary of an array with as few digits as a picture needs."""
+    told = summary(array, HEAT)
+    told.pop("histogram", None)
+    if "numbers" in told:
+        told = {name: told[name] for name in ("shape", "numbers")}
+        told["numbers"] = [n if isinstance(n, str) else plain_number(_three(n)) for n in told["numbers"]]
+    return told
+
+
+def _three(value: float) -> str:
+    return f"{value:.4g}"

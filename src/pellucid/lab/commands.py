@@ -1,0 +1,130 @@
+"""`pellucid drill` and `pellucid quiz`: their arguments, and what they call."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pellucid.lab.reading import LabError
+
+
+def add_commands(commands: Any) -> None:
+    """Add the lab's commands to those of `pellucid`."""
+    _add_drill(commands)
+    _add_quiz(commands)
+
+
+def _add_drill(commands: Any) -> None:
+    drill = commands.add_parser("drill", help="learn facts about autograd with cards, each shown when it is due")
+    drill.add_argument("--topic", help="only cards of this topic")
+    drill.add_argument("--new", type=int, default=10, metavar="N", help="how many new cards (default: 10)")
+    drill.add_argument("--list", action="store_true", help="list the cards")
+    drill.add_argument("--stats", action="store_true", help="what was learned so far, by topic")
+    _add_files(drill)
+    drill.set_defaults(function=drill_command)
+    actions = drill.add_subparsers(dest="action", metavar="export | import")
+    export = actions.add_parser("export", help="write the cards for Anki, or to be read")
+    export.add_argument("--format", choices=["tsv", "apkg", "markdown"], default="tsv")
+    export.add_argument("-o", "--output", metavar="FILE", help="default: the terminal, and cards.apkg")
+    importing = actions.add_parser("import", help="make a YAML deck of a tab separated or markdown file")
+    importing.add_argument("file", metavar="FILE")
+    importing.add_argument("-o", "--output", metavar="FILE", help="default: the terminal")
+
+
+def _add_quiz(commands: Any) -> None:
+    quiz = commands.add_parser("quiz", help="answer questions about autograd; what you compute is run and judged")
+    quiz.add_argument("--topic", help="only questions of this topic")
+    quiz.add_argument("--id", help="only this question")
+    quiz.add_argument("--lang", choices=["en", "es"], default="en", help="English or Spanish (default: en)")
+    quiz.add_argument("--cards", action="store_true", help="keep what was answered wrong as drill cards")
+    quiz.add_argument("--list", action="store_true", help="list the questions")
+    quiz.add_argument("--data", metavar="FILE", help="the file of progress (default: in the user's data folder)")
+    quiz.set_defaults(function=quiz_command)
+
+
+def _add_files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--deck", metavar="FILE", help="another deck (YAML)")
+    parser.add_argument("--data", metavar="FILE", help="the file of progress (default: in the user's data folder)")
+
+
+def drill_command(options: argparse.Namespace) -> int:
+    """`pellucid drill [export | import]`."""
+    actions = {None: _drill, "export": _export, "import": _import}
+    return _reported(actions[options.action], options)
+
+
+def quiz_command(options: argparse.Namespace) -> int:
+    """`pellucid quiz`."""
+    return _reported(_quiz, options)
+
+
+def _reported(action: Callable[[argparse.Namespace], None], options: argparse.Namespace) -> int:
+    """Run an action; what is wrong with the user's files or names is told without a traceback."""
+    try:
+        action(options)
+    except (LabError, OSError) as error:
+        print(f"pellucid: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _drill(options: argparse.Namespace) -> None:
+    from pellucid.lab.cards import of_topic
+    from pellucid.lab.progress import Progress
+    from pellucid.lab.review import all_cards, drill, listing, statistics
+
+    with Progress.opened(options.data) as progress:
+        cards = of_topic(all_cards(progress, options.deck), options.topic)
+        if options.list:
+            print(listing(cards))
+        elif options.stats:
+            print(statistics(progress, cards))
+        else:
+            drill(progress, cards, options.new)
+
+
+def _export(options: argparse.Namespace) -> None:
+    from pellucid.lab.cards import Deck, of_topic, read_deck
+    from pellucid.lab.export import TEXTS, write
+    from pellucid.lab.progress import Progress
+    from pellucid.lab.review import all_cards
+
+    with Progress.opened(options.data) as progress:
+        cards = of_topic(all_cards(progress, options.deck), options.topic)
+    deck = Deck(read_deck(options.deck).name, tuple(cards))
+    output = options.output or ("cards.apkg" if options.format == "apkg" else None)
+    if output is None:
+        sys.stdout.write(TEXTS[options.format](deck))
+    else:
+        write(deck, options.format, output)
+        print(f"{len(cards)} cards written to {output}")
+
+
+def _import(options: argparse.Namespace) -> None:
+    from pellucid.lab.cards import read_deck
+    from pellucid.lab.export import read_foreign, to_yaml
+    from pellucid.serialization.atomic import write_whole
+
+    deck = read_foreign(options.file)
+    if options.output is None:
+        sys.stdout.write(to_yaml(deck))
+        return
+    write_whole(options.output, lambda out: out.write(to_yaml(deck).encode()) and None)
+    count = len(read_deck(options.output).cards)
+    print(f"{count} cards written to {options.output}: pellucid drill --deck {Path(options.output)}")
+
+
+def _quiz(options: argparse.Namespace) -> None:
+    from pellucid.lab.progress import Progress
+    from pellucid.lab.questions import chosen, read_questions
+    from pellucid.lab.quiz import take
+
+    questions = chosen(read_questions(), options.topic, options.id)
+    if options.list:
+        print("\n".join(f"{each.id}  {each.topic:<10} {each.question[options.lang].splitlines()[0]}" for each in questions))
+    elif options.cards:
+        with Progress.opened(options.data) as progress:
+            take(questions, options.lang, progress)
+    else:
+        take(questions, options.lang)

@@ -1,0 +1,85 @@
+"""Tensors that PyTorch keeps sparse, which are dense here: the numbers are the same, the memory is not saved."""
+
+from typing import Any
+
+import numpy as np
+
+from pellucid import dtypes
+from pellucid.core.attributes import attribute
+from pellucid.core.tensor import Tensor, wrap
+from pellucid.ops.arguments import refusal
+from pellucid.ops.create import check_room
+from pellucid.ops.index import index_put
+
+__all__ = ["sparse_coo_tensor", "sparse_csr_tensor"]
+
+
+def sparse_coo_tensor(
+    indices: Any, values: Any = None, size: Any = None, *, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False, check_invariants: Any = None, is_coalesced: Any = None,
+) -> Tensor:  # fmt: skip
+    """The dense tensor with values at some places and zeros elsewhere; values at the same place are added.
+
+    >>> import pellucid as torch
+    >>> torch.sparse_coo_tensor([[0, 1, 1], [2, 0, 0]], [3.0, 4.0, 5.0], (2, 3))
+    tensor([[0., 0., 3.],
+            [9., 0., 0.]])
+    """
+    if values is None:  # only a size was given: an empty matrix
+        return wrap(np.zeros(tuple(indices), dtypes.as_numpy_dtype(dtype or dtypes.get_default_dtype())))
+    places = Tensor.from_data(indices) if not isinstance(indices, Tensor) else indices
+    given = Tensor.from_data(values) if not isinstance(values, Tensor) else values
+    if dtype is not None:
+        given = given.to(dtype)  # type: ignore[attr-defined]
+    if places.ndim != 2:
+        raise refusal(RuntimeError, f"indices must be sparse_dim x nnz, but got a {places.ndim}-D tensor")
+    shape = _shape(places.array, given.array) if size is None else tuple(size)
+    check_room("sparse_coo_tensor", shape, given.array.dtype)
+    result = wrap(np.zeros(shape, given.array.dtype))
+    result = index_put(result, tuple(places.long()), given, accumulate=True)  # type: ignore[attr-defined, arg-type]
+    return result.detach().requires_grad_() if requires_grad else result  # type: ignore[attr-defined, no-any-return]
+
+
+def _shape(places: np.ndarray, values: np.ndarray) -> tuple[int, ...]:
+    """The smallest shape that holds all places."""
+    return (*(int(each) + 1 for each in places.max(axis=1, initial=-1)), *values.shape[1:])
+
+
+def sparse_csr_tensor(
+    crow_indices: Any, col_indices: Any, values: Any, size: Any = None, *, dtype: Any = None, **options: Any
+) -> Tensor:
+    """The dense matrix given by where its rows begin, the columns and the values."""
+    begins, columns = (np.asarray(getattr(each, "array", each)) for each in (crow_indices, col_indices))
+    rows = np.repeat(np.arange(len(begins) - 1), np.diff(begins))
+    shape = (len(begins) - 1, int(columns.max(initial=-1)) + 1) if size is None else size
+    return sparse_coo_tensor(wrap(np.stack([rows, columns])), values, shape, dtype=dtype)
+
+
+@attribute
+def to_sparse(self: Tensor, *args: Any, **options: Any) -> Tensor:
+    """The tensor itself, which stays dense."""
+    return self
+
+
+@attribute
+def coalesce(self: Tensor) -> Tensor:
+    """The tensor itself, in which every place has one value."""
+    return self
+
+
+@attribute
+def is_coalesced(self: Tensor) -> bool:
+    """True: every place has one value."""
+    return True
+
+
+@attribute
+def indices(self: Tensor) -> Tensor:
+    """The places of what is not zero, one column each."""
+    return self.nonzero().T  # type: ignore[attr-defined, no-any-return]
+
+
+@attribute
+def values(self: Tensor) -> Tensor:
+    """What is not zero, in the order of `indices`."""
+    return self[self != 0]  # type: ignore[index, no-any-return]

@@ -1,0 +1,133 @@
+"""torch.utils._pytree: nested containers as a list of leaves and a shape; dictionaries in the order of their keys.
+
+>>> leaves, spec = tree_flatten({"b": 1, "a": (2, [3])})
+>>> leaves
+[1, 2, 3]
+>>> tree_unflatten([10, 20, 30], spec)
+{'b': 10, 'a': (20, [30])}
+"""
+
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+PyTree = Any
+Flatten = Callable[[Any], tuple[Iterable[Any], Any]]  # a container -> its parts, and what else makes it up
+Unflatten = Callable[[Iterable[Any], Any], Any]
+
+# How to take containers apart and to put them together again.
+NODES: dict[Any, tuple[Flatten, Unflatten]] = {
+    list: (lambda node: (node, None), lambda parts, context: list(parts)),
+    tuple: (lambda node: (node, None), lambda parts, context: tuple(parts)),
+    dict: (lambda node: (node.values(), list(node)), lambda parts, keys: dict(zip(keys, parts, strict=True))),
+    OrderedDict: (
+        lambda node: (node.values(), list(node)), lambda parts, keys: OrderedDict(zip(keys, parts, strict=True)),
+    ),
+    defaultdict: (
+        lambda node: (node.values(), (node.default_factory, list(node))),
+        lambda parts, context: defaultdict(context[0], zip(context[1], parts, strict=True)),
+    ),
+    deque: (lambda node: (node, node.maxlen), lambda parts, maxlen: deque(parts, maxlen)),
+}  # fmt: skip
+NAMED: tuple[Flatten, Unflatten] = (lambda node: (node, type(node)), lambda parts, kind: kind(*parts))
+
+
+def _way(kind: Any) -> tuple[Flatten, Unflatten] | None:
+    return NODES.get(kind) or (NAMED if issubclass(kind, tuple) and hasattr(kind, "_fields") else None)
+
+
+@dataclass(frozen=True)
+class TreeSpec:
+    """The shape of a tree: the kind of container, what else makes it up, and the shapes of its parts."""
+
+    type: Any = None  # None for a leaf
+    context: Any = None
+    children_specs: tuple["TreeSpec", ...] = ()
+
+    @property
+    def num_leaves(self) -> int:
+        """How many leaves there are."""
+        return 1 if self.is_leaf() else sum(child.num_leaves for child in self.children_specs)
+
+    def is_leaf(self) -> bool:
+        """Whether there is no container."""
+        return self.type is None
+
+    def _build(self, leaves: Iterator[Any]) -> Any:
+        way = None if self.is_leaf() else _way(self.type)
+        return next(leaves) if way is None else way[1]([child._build(leaves) for child in self.children_specs], self.context)
+
+
+LeafSpec = TreeSpec
+
+
+def register_pytree_node(cls: Any, flatten_fn: Flatten, unflatten_fn: Unflatten, **options: Any) -> None:
+    """Teach all functions here a container of one's own."""
+    NODES[cls] = (flatten_fn, unflatten_fn)
+
+
+def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
+    """The leaves of a tree from left to right, and its shape."""
+    way = _way(type(tree))
+    if way is None or (is_leaf is not None and is_leaf(tree)):
+        return [tree], TreeSpec()
+    parts, context = way[0](tree)
+    below = [tree_flatten(part, is_leaf) for part in parts]
+    leaves = [leaf for found, _ in below for leaf in found]
+    return leaves, TreeSpec(type(tree), context, tuple(spec for _, spec in below))
+
+
+def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
+    """The tree of a shape with these leaves."""
+    given = list(leaves)
+    if len(given) != treespec.num_leaves:
+        raise ValueError(f"tree_unflatten: a tree of {treespec.num_leaves} leaves cannot be made of {len(given)}")
+    return treespec._build(iter(given))
+
+
+def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
+    """The leaves of a tree from left to right."""
+    return tree_flatten(tree, is_leaf)[0]
+
+
+def tree_iter(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Iterator[Any]:
+    """The leaves of a tree, one after the other."""
+    return iter(tree_leaves(tree, is_leaf))
+
+
+def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> TreeSpec:
+    """The shape of a tree."""
+    return tree_flatten(tree, is_leaf)[1]
+
+
+def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """A tree of the same shape with a function of every leaf (and of the leaves at its place in other trees).
+
+    >>> tree_map(lambda a, b: a + b, {"x": 1, "y": [2]}, {"x": 10, "y": [20]})
+    {'x': 11, 'y': [22]}
+    """
+    leaves, spec = tree_flatten(tree, is_leaf)
+    others = [tree_leaves(rest, is_leaf) for rest in rests]
+    return tree_unflatten([func(*each) for each in zip(leaves, *others, strict=True)], spec)
+
+
+def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """Call a function with every leaf, and give the tree back."""
+    tree_map(func, tree, *rests, is_leaf=is_leaf)
+    return tree
+
+
+def tree_map_only(kind: Any, func: Callable[[Any], Any], tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """Like tree_map, but leaves of other classes stay as they are."""
+    return tree_map(lambda leaf: func(leaf) if isinstance(leaf, kind) else leaf, tree, is_leaf=is_leaf)
+
+
+def tree_all(pred: Callable[[Any], bool], tree: Any) -> bool:
+    """Whether all leaves are such."""
+    return all(map(pred, tree_leaves(tree)))
+
+
+def tree_any(pred: Callable[[Any], bool], tree: Any) -> bool:
+    """Whether one leaf is such."""
+    return any(map(pred, tree_leaves(tree)))
