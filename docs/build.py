@@ -1,10 +1,10 @@
 """Write the pages of the documentation that are made of the code's own tables.
 
-    python docs/build.py          # write docs/operations.md, docs/singular-points.md and docs/doctor.md
+    python docs/build.py          # write the pages named in PAGES
     python docs/build.py --check  # fail if one of them is not what would be written
 
 The operations come from what every file of src/pellucid/ops publishes, the conventions from tests/singular_points.py,
-the doctor's causes from its rules in src/pellucid/diagnose/rules.
+the doctor's causes from its rules in src/pellucid/diagnose/rules, the quizzes from src/pellucid/lab/data/quizzes.yaml.
 """
 
 import inspect
@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from pellucid.diagnose.ranking import ORDER  # noqa: E402
 from pellucid.diagnose.rules import Rule, all_rules  # noqa: E402
+from pellucid.lab.mirror import quiz_page  # noqa: E402
 from pellucid.ops import load_families  # noqa: E402
 from pellucid.ops.operation import OPERATIONS, Operation  # noqa: E402
 from singular_points import CONVENTIONS, OURS  # noqa: E402
@@ -132,7 +133,13 @@ def _first_sentence(rule: type[Rule]) -> str:
     return head.partition(": ")[2].rstrip(".").replace("|", "\\|")
 
 
-PAGES = {"operations.md": operations_page, "singular-points.md": conventions_page, "doctor.md": doctor_page}
+PAGES = {
+    "operations.md": operations_page,
+    "singular-points.md": conventions_page,
+    "doctor.md": doctor_page,
+    "quizzes.md": lambda: quiz_page("en"),
+    "cuestionarios.md": lambda: quiz_page("es"),
+}
 
 
 def main() -> None:

@@ -31,11 +31,18 @@ def diagnosis(path: Path) -> list[Finding]:
     """What the doctor says of a program that runs in silence, information left out."""
     watch = doctor(stop_when_failed=True)
     silence = io.StringIO()
-    with contextlib.redirect_stdout(silence), contextlib.redirect_stderr(silence), contextlib.suppress(Exception):
-        with warnings.catch_warnings(action="ignore"), as_torch(), watch:
-            runpy.run_path(str(path), run_name="__main__")
+    with (
+        contextlib.redirect_stdout(silence),
+        contextlib.redirect_stderr(silence),
+        contextlib.suppress(Exception),
+        warnings.catch_warnings(action="ignore"),
+        as_torch(),
+        watch,
+    ):
+        runpy.run_path(str(path), run_name="__main__")
+    trace = watch.trace
     assert not watch.failures, watch
-    assert watch.trace.backwards or watch.trace.asked_for or watch.trace.crash, "nothing was trained, so nothing is proven"
+    assert trace.backwards or trace.asked_for or trace.crash, "nothing was trained, so nothing is proven"
     return [finding for finding in watch.findings if finding.severity != "info"]
 
 

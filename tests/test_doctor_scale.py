@@ -52,7 +52,7 @@ def test_gradients_that_nobody_applies_are_no_training():
     assert not any(finding.code == "vanishing-gradient" for finding in watch.findings)
 
 
-@pytest.mark.parametrize(("scale", "found"), [(1.0, False), (40.0, True)])
+@pytest.mark.parametrize(("scale", "found"), [(1.0, False), (5.0, False), (40.0, True)])
 def test_saturation_is_judged_by_the_share_of_units(scale, found):
     model = nn.Sequential(nn.Linear(6, 24), nn.Tanh(), nn.Linear(24, 1))
     with torch.no_grad():
@@ -107,12 +107,12 @@ def test_a_schedule_that_ruins_the_rate_is_the_line():
 
 def test_a_hinge_that_is_satisfied_is_no_dead_relu():
     weight = torch.tensor([3.0], requires_grad=True)
-    margin = torch.linspace(1.0, 2.0, 40)
+    margin = torch.linspace(1.0, 2.0, 40).unsqueeze(1)
     with doctor() as watch:
         optimizer = torch.optim.SGD([weight], lr=0.1)
         for _ in range(5):
             optimizer.zero_grad()
-            (torch.relu(1 - weight * margin) * torch.rand(40)).mean().backward()
+            (torch.relu(1 - weight * margin) * torch.rand(40, 1)).mean().backward()
             optimizer.step()
     assert not watch.errors
 

@@ -3,6 +3,10 @@
 The rules' own examples and the corpus show that the right line is named; here are the finer points.
 """
 
+from pathlib import Path
+
+import pytest
+
 import pellucid as torch
 from pellucid import nn
 from pellucid.diagnose.doctor import doctor
@@ -24,7 +28,8 @@ def codes(watch, *severities):
 
 
 def line_with(text):
-    return next(n for n, line in enumerate(open(__file__), 1) if text in line and "line_with" not in line)
+    lines = Path(__file__).read_text().splitlines()
+    return next(n for n, line in enumerate(lines, 1) if text in line and "line_with" not in line)
 
 
 def two_layers():
@@ -43,8 +48,9 @@ def test_all_parameters_before_a_cut_are_one_finding():
 
 def test_a_cut_that_another_pass_makes_good_is_no_finding():
     model, optimizer, x = two_layers()
+    turn = iter(range(100))
 
-    def loss_of(m, turn=iter(range(100))):
+    def loss_of(m):
         hidden = m[1](m[0](x))
         return m[2](hidden.detach() if next(turn) % 2 else hidden).square().mean()
 
@@ -60,7 +66,12 @@ def test_a_step_function_gives_zeros_and_is_named():
 
 def test_indices_inside_max_are_no_cut():
     model, optimizer, x = two_layers()
-    watch = trained(model, optimizer, lambda m: m(x).reshape(5, 2).max(1).values.detach().mean() + m[2](m[1](m[0](x))).mean())
+
+    def loss_of(m):
+        largest = m[0](x).reshape(10, 3, 2).max(2).values
+        return m[2](largest.repeat(1, 2).detach()).square().mean()
+
+    watch = trained(model, optimizer, loss_of)
     assert codes(watch) == ["detached"]  # and not the argmax that finds where the largest are
 
 
@@ -76,15 +87,15 @@ def test_a_number_that_python_scaled_is_recognised():
 
 
 def test_a_loss_without_gradient_is_explained():
-    model, optimizer, x = two_layers()
-    watch = doctor()
-    try:
-        with watch:
-            with torch.no_grad():
-                loss = model(x).mean()  # inside
-            loss.backward()
-    except RuntimeError as error:
-        assert "does not require grad" in str(error)
+    model, _, x = two_layers()
+
+    def step():
+        with torch.no_grad():
+            loss = model(x).mean()  # inside
+        loss.backward()
+
+    with doctor() as watch, pytest.raises(RuntimeError, match="does not require grad"):
+        step()
     assert (watch.findings[0].code, watch.findings[0].spot.line) == ("no-grad-region", line_with("# inside"))
     assert watch.findings[0].related[0].role == "gradients are switched off here"
 
@@ -125,5 +136,5 @@ def test_rules_share_one_ledger_per_run():
     model, optimizer, x = two_layers()
     watch = trained(model, optimizer, lambda m: m(x).square().mean())
     assert ledger_of(watch.trace) is ledger_of(watch.trace)
-    assert ledger_of(watch.trace).seen == {0, 1, 2, 3, 4} or ledger_of(watch.trace).seen == {0, 1, 2, 3}
+    assert ledger_of(watch.trace).seen >= {0, 1, 2, 3}
     assert ledger_of(watch.trace).silent(watch.trace) == []

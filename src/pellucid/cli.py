@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pellucid._version import __version__
+from pellucid.lab.commands import add_commands
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,6 +51,7 @@ def parser_of_commands() -> argparse.ArgumentParser:
     replay.add_argument("--step", type=int, metavar="N", help="the number of the step (default: the last)")
     replay.add_argument("--trace", action="store_true", help="print every operation with its line and its result")
     replay.set_defaults(function=replay_command)
+    add_commands(commands)
     return parser
 
 

@@ -235,7 +235,7 @@ def code_of(operation: Operation) -> str:
 
 
 def _of_zero(operation: Operation) -> bool:
-    """Whether a power is infinite because its base is zero there (a negative power of zero), not because it is large."""
+    """Whether a power is infinite as its base is zero there (a negative power of zero), not because it is large."""
     base, result = operation.inputs[0].array, operation.output.array
     if base is None or result is None:
         return False

@@ -69,16 +69,18 @@ def appended_at(event: Backward) -> Spot | None:
 def _kept_at(tree: ast.AST, name: str) -> int | None:
     """The line on which a variable is put into a container: `kept.append(name)`, `kept[key] = name`."""
     for node in ast.walk(tree):
-        stored: list[ast.expr] = []
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in KEEPING:
-            stored = node.args
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
-            stored = [node.value]
-        elif isinstance(node, ast.AugAssign) and isinstance(node.value, (ast.List, ast.Tuple)):
-            stored = [node.value]
-        if any(isinstance(part, ast.Name) and part.id == name for part in _direct(stored)):
+        if any(isinstance(part, ast.Name) and part.id == name for part in _direct(_stored_by(node))):
             return node.lineno  # type: ignore[attr-defined]
     return None
+
+
+def _stored_by(node: ast.AST) -> list[ast.expr]:
+    """What a statement or a call puts into a container."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.args if node.func.attr in KEEPING else []
+    into = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript)
+    joined = isinstance(node, ast.AugAssign) and isinstance(node.value, (ast.List, ast.Tuple))
+    return [node.value] if into or joined else []  # type: ignore[attr-defined]
 
 
 def _receivers(tree: ast.AST, name: str) -> Iterator[tuple[ast.AST, str]]:

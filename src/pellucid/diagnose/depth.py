@@ -19,6 +19,7 @@ GAINING = frozenset((
     "cos",
 ))  # fmt: skip
 LEAST = 1e-300
+STARVED = 1e-7  # of the gradient of other weights
 STEPS = 8  # uses of the same weights in the same line that make a recurrence
 
 
@@ -54,6 +55,7 @@ class Profile:
     layers: Chain
     repeated: dict[Spot, Chain]
     inside: list[tuple[Operation, Chain]]  # the steps of a recurrent layer that ran as one operation
+    starved: bool = False  # some weights get next to no gradient against the others
     gains: dict[Spot, float] = field(default_factory=dict)  # the logarithm of the gain of all operations there
     operations: dict[Spot, Operation] = field(default_factory=dict)  # the strongest of them, for the text
     largest_inside: tuple[float, Operation | None] = (0.0, None)  # the gain inside a recurrent layer
@@ -73,10 +75,19 @@ def profile(done: Pass) -> Profile:
             firsts.setdefault(parameter, op)
     repeated = {spot: _chain(ops, flows) for (spot, _), ops in uses.items() if len(ops) >= STEPS}
     inside = [(op, chain) for op in path if op.op == "elman" and (chain := _unrolled(op, done)) is not None]
-    found = Profile(_chain(list(firsts.values()), flows), repeated, inside)
+    found = Profile(_chain(list(firsts.values()), flows), repeated, inside, _starved(done))
     last = weighted[-1][0].order if weighted else 0
     _note_gains(found, [op for op in path if op.order <= last], flows)  # what follows is the loss
     return found
+
+
+def _starved(done: Pass) -> bool:
+    """Whether some weights get next to no gradient against others, by all ways together."""
+    arrived: dict[Parameter, float] = defaultdict(float)
+    for flow in done.flows:
+        if flow.into is not None and len(flow.into.shape) > 1:
+            arrived[flow.into] += flow.outgoing
+    return bool(arrived) and 0 < min(arrived.values()) < STARVED * max(arrived.values())
 
 
 def _chain(operations: list[Operation], flows: dict[Operation, list[Flow]]) -> Chain:
@@ -124,7 +135,7 @@ def _parameter(operation: Operation) -> Parameter | None:
 def _note_gains(found: Profile, path: list[Operation], flows: dict[Operation, list[Flow]]) -> None:
     strongest: dict[Spot, float] = {}
     for op in path:
-        on = [flow for flow in flows[op] if flow.into is None and flow.incoming > 0]
+        on = [flow for flow in flows[op] if flow.into is None and flow.incoming > 0 and flow.outgoing > 0]
         if not (op.op in GAINING or is_weighted(op)):
             continue
         if op.op in ("elman", "lstm", "gru"):

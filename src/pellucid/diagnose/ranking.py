@@ -34,11 +34,6 @@ def _place(code: str) -> int:
     return ORDER.index(code) if code in ORDER else len(ORDER)
 
 
-def _age(finding: Finding) -> tuple[int, int]:
-    """Of two causes that may each explain the other, the one that was there first; together, the deeper one."""
-    return finding.since, _key(finding)[1]
-
-
 def _explained(finding: Finding, among: Sequence[Finding], explains: dict[str, frozenset[str]]) -> bool:
     """Whether another error is the cause of this finding: it says so, and it was there first."""
     return any(

@@ -107,7 +107,7 @@ class Graph:
 
     def __init__(self, items: Sequence[Item], root: Item) -> None:
         root.name = root.name or _free_name(items)
-        self.items = sorted(items, key=lambda item: (item.is_operation, item.born))
+        self.items = sorted(items, key=lambda item: (item.is_operation, item.row == "constant", item.born))
         for index, item in enumerate(self.items):
             item.index = index
         self.root = root.index

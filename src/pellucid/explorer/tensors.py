@@ -161,14 +161,16 @@ class _Builder:
             self.connect_node(item, origin)
 
     def connect_node(self, item: Item, node: Node) -> None:
+        if node.primitive is PICK:
+            item.inputs = [self.of_node(node.inputs[0])]  # type: ignore[arg-type]
+            return
         watched = self.watch.calls.get(node) or self.watched_results(node)
         if watched is not None:
             call = watched[0]
             item.params = _plain_params(call.params)
             given: list[Any] = [self.input_of(tensor) for tensor in call.inputs]
         else:
-            kept, params = ({}, ()) if self.freed or node.primitive is PICK else _kept(node)
-            item.params = item.params or params
+            kept, item.params = ({}, ()) if self.freed else _kept(node)
             given = [_constant(kept.get(letter)) for letter in INPUTS[: len(node.inputs)]]
             given += [None] * (len(node.inputs) - len(given))
             self.note_kept(item, node, kept)

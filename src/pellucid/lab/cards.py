@@ -38,7 +38,7 @@ class Card:
     front: str
     back: str
     proof: str | None = None
-    only: str | None = None  # "pellucid": the snippet needs what PyTorch does not have
+    only: str | None = None  # "pellucid" or "torch": the snippet is about one of the two
 
     def __post_init__(self) -> None:
         for name in ("id", "topic", "front", "back"):
@@ -73,7 +73,7 @@ def read_deck(path: str | Path | None = None) -> Deck:
 
 def _card(node: Node) -> Card:
     fields = node.fields(["id", "topic", "front", "back"], ["proof", "only"])
-    only = fields["only"].choice(["pellucid"]) if "only" in fields else None
+    only = fields["only"].choice(["pellucid", "torch"]) if "only" in fields else None
     proof = fields["proof"].text() if "proof" in fields else None
     front, back = fields["front"].text(), fields["back"].text()
     return Card(identifier(fields["id"]), identifier(fields["topic"]), front, back, proof, only)

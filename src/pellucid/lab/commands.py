@@ -122,7 +122,8 @@ def _quiz(options: argparse.Namespace) -> None:
 
     questions = chosen(read_questions(), options.topic, options.id)
     if options.list:
-        print("\n".join(f"{each.id}  {each.topic:<10} {each.question[options.lang].splitlines()[0]}" for each in questions))
+        for each in questions:
+            print(f"{each.id}  {each.topic:<10} {each.question[options.lang].splitlines()[0]}")
     elif options.cards:
         with Progress.opened(options.data) as progress:
             take(questions, options.lang, progress)

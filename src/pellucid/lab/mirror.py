@@ -12,8 +12,8 @@ path of a gradient you left out; `--cards` turns what you missed into drill card
 This page is made by `python docs/build.py` from src/pellucid/lab/data/quizzes.yaml.""",
     "es": """# Cuestionarios
 
-{count} preguntas sobre {topics} temas. Respóndelas con `pellucid quiz --lang es`, que calcula lo que respondes y te dice
-qué camino de un gradiente has olvidado; `--cards` convierte los fallos en tarjetas. [In English](quizzes.md).
+{count} preguntas sobre {topics} temas. Respóndelas con `pellucid quiz --lang es`, que calcula lo que respondes y te
+dice qué camino de un gradiente has olvidado; `--cards` convierte los fallos en tarjetas. [In English](quizzes.md).
 
 Esta página la escribe `python docs/build.py` a partir de src/pellucid/lab/data/quizzes.yaml.""",
 }

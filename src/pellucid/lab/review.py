@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from pellucid.lab.cards import Card, of_topic, read_deck
+from pellucid.lab.cards import Card, read_deck
 from pellucid.lab.progress import Progress, utc_now
 
 AHEAD = timedelta(minutes=20)  # what was just learned is asked again before the session ends
@@ -95,17 +95,17 @@ def _outlook(progress: Progress, cards: Sequence[Card]) -> str:
     return "More are due now." if wait.total_seconds() <= 0 else f"The next is due in {_span(wait)}."
 
 
-def listing(cards: Sequence[Card], topic: str | None = None) -> str:
+def listing(cards: Sequence[Card]) -> str:
     """One line per card: its topic, its id and its front.
 
     >>> print(listing([Card("square", "scalar", "The derivative of x*x?", "2x")]))
     scalar     square                        The derivative of x*x?
     """
-    return "\n".join(f"{card.topic:<10} {card.id:<29} {card.front.splitlines()[0]}" for card in of_topic(cards, topic))
+    return "\n".join(f"{card.topic:<10} {card.id:<29} {card.front.splitlines()[0]}" for card in cards)
 
 
 def statistics(progress: Progress, cards: Sequence[Card]) -> str:
-    """A table by topic: how many cards, how many were ever answered, how many are due, and how often they were known."""
+    """A table by topic: how many cards, how many were ever asked, how many are due, and how often they were known."""
     dates, now = progress.dates(), utc_now()
     topics = {card.id: card.topic for card in cards}
     total = Counter(topics.values())

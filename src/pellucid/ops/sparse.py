@@ -10,8 +10,11 @@ from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import refusal
 from pellucid.ops.create import check_room
 from pellucid.ops.index import index_put
+from pellucid.ops.matmul import mm
 
-__all__ = ["sparse_coo_tensor", "sparse_csr_tensor"]
+__all__ = ["smm", "sparse_coo_tensor", "sparse_csr_tensor", "spmm"]
+
+spmm = smm = mm
 
 
 def sparse_coo_tensor(
@@ -73,13 +76,15 @@ def is_coalesced(self: Tensor) -> bool:
     return True
 
 
-@attribute
 def indices(self: Tensor) -> Tensor:
     """The places of what is not zero, one column each."""
     return self.nonzero().T  # type: ignore[attr-defined, no-any-return]
 
 
-@attribute
 def values(self: Tensor) -> Tensor:
     """What is not zero, in the order of `indices`."""
     return self[self != 0]  # type: ignore[index, no-any-return]
+
+
+for _name, _question in {"indices": indices, "_indices": indices, "values": values, "_values": values}.items():
+    setattr(Tensor, _name, _question)

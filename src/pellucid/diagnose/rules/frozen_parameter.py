@@ -17,10 +17,10 @@ class FrozenParameter(Rule):
     """A parameter with `requires_grad=False` gets no gradient, and the optimizer passes it over without a word.
 
     Freezing a pretrained part on purpose is right: then only the rest is given to the optimizer. Where the optimizer
-    holds a frozen parameter it was expected to learn. It is an error when nothing is left to learn, or when it was
-    frozen after the optimizer was made; else a warning. It is mere information when it looks meant: the first part of
-    a model, with weights that were loaded or in evaluation mode. Parameters that are frozen for some passes only (the
-    discriminator in the generator's step) are no finding.
+    holds a frozen parameter it was expected to learn. It is an error when nothing is left to learn, when it was frozen
+    after the optimizer was made, or when it lies amid what learns (a frozen head: gradients go past it). The first part
+    of a model is a warning, and mere information when it looks meant: its weights were loaded, or it runs in evaluation
+    mode. Parameters that are frozen for some passes only (the discriminator in the generator's step) are no finding.
     """
 
     code = "frozen-parameter"
@@ -75,7 +75,8 @@ class FrozenParameter(Rule):
 
     def severity(self, parameters: list[Parameter], held: list[Parameter], trace: Trace) -> Severity:
         late = [p for p in parameters if p.optimizers and p.frozen_order > p.optimizers[0].order and not p.reached]
-        if late or trace.crash is not None or all(is_frozen(parameter) for parameter in held):
+        amid = not self.passed.isdisjoint(parameters) and not any(p.reached for p in parameters)
+        if late or amid or trace.crash is not None or all(is_frozen(parameter) for parameter in held):
             return "error"
         return "info" if all(self.meant(parameter, trace) for parameter in parameters) else "warning"
 

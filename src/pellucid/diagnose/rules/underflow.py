@@ -14,6 +14,7 @@ from pellucid.diagnose.trace import Trace
 
 EXPONENTIALS = frozenset(("exp", "exp2", "pow", "pow_number", "pow_of_number"))
 PRODUCTS = frozenset(("mul", "div"))
+MIXED = frozenset(("mm", "mv", "matmul", "bmm", "dot", "linear"))
 REDUCED = frozenset(("prod", "prod_all", "cumprod"))
 SCALING = frozenset(("mul", "div", "mean", "mean_all", "mse_loss", "pow_number", "mm", "linear", "linear_with_bias"))
 NEARLY_ALL = 0.95  # the share of zeros that is a finding by itself
@@ -64,19 +65,14 @@ class Underflow(Rule):
     def _lost(self, done: Pass) -> Seen | None:
         """The first operation whose result is zero though nothing that went in was, with harm done."""
         fatal, flows = _met_by_logarithm(done), flows_of(done)
-        for operation in on_path(done, EXPONENTIALS | PRODUCTS | REDUCED):
+        for operation in on_path(done, EXPONENTIALS | PRODUCTS | MIXED | REDUCED):
             lost = _lost_numbers(operation)
             if lost is None or not lost.any():
                 continue
-            harm = (
-                lost.mean() >= NEARLY_ALL
-                and _is_dead(operation, flows.get(operation, []))
-                and not _small_loss(operation, done)
-            )
+            gone = lost.mean() >= NEARLY_ALL or (operation.op in PRODUCTS and not operation.output.array.any())
+            harm = gone and _is_dead(operation, flows.get(operation, [])) and not _small_loss(operation, done)
             if operation in fatal or harm:
-                text = (
-                    f"{int(lost.sum())} of {lost.size} results are 0 in {operation.output.dtype}, {_inputs(operation)}"
-                )
+                text = f"{lost.sum()} of {lost.size} results are 0 in {operation.output.dtype}, {_inputs(operation)}"
                 return Seen(operation, done.number, text, operation in fatal)
         return None
 
@@ -209,6 +205,9 @@ def _lost_numbers(operation: Operation) -> Any:
     operands = [_factor(value) for value in operation.inputs]
     if any(operand is None for operand in operands):
         return None
+    if operation.op in MIXED:  # a sum may well be zero; this one is because every product is too small
+        largest = [float(np.abs(operand).max()) for operand in operands[:2]]
+        return zero & (0 < largest[0] * largest[1] < float(np.finfo(operation.output.dtype).tiny))
     for operand in operands[:1] if operation.op == "div" else operands:
         zero = zero & np.broadcast_to(operand != 0, zero.shape)
     return zero
@@ -216,7 +215,7 @@ def _lost_numbers(operation: Operation) -> Any:
 
 def _is_dead(operation: Operation, flows: list[Flow]) -> bool:
     """Whether next to nothing of the gradient goes on; a product of two passes it on by the other factor."""
-    return operation.op in PRODUCTS or all(flow.outgoing <= 1e-6 * flow.incoming for flow in flows)
+    return operation.op in PRODUCTS | MIXED or all(flow.outgoing <= 1e-6 * flow.incoming for flow in flows)
 
 
 def _factor(value: Value) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pellucid.diagnose.depth import Profile, profile
+from pellucid.diagnose.depth import Chain, Profile, profile
 from pellucid.diagnose.events import Operation, Pass
 from pellucid.diagnose.finding import Finding, Spot
 from pellucid.diagnose.measures import describe, progress
@@ -14,6 +14,8 @@ LAYERS = 5  # different weights there must be on the way
 SMALL = 1e-4  # of the gradient at the last layers, and of what the weights can learn from it
 TINY = 1e-7  # the same when the inputs of the layers shrink, too
 REPEATED = 1e-12  # over the steps of a recurrence, when the loss gets no better
+FAST = 1e-6  # the same where every step
+STEEP = 0.25  # keeps less than this
 
 
 @dataclass
@@ -34,7 +36,8 @@ class VanishingGradient(Rule):
     Deep stacks of sigmoid (its slope is at most 1/4) or of weights that are too small do it, and so do the many steps
     of a simple recurrent network. Early layers whose gradients are ten or a hundred times smaller are healthy, and so
     are residual networks; here they are ten thousand times smaller or worse, a little with every layer, in most of the
-    passes. A recurrence forgets early steps by nature: it counts only when the loss gets no better.
+    passes. A recurrence forgets early steps by nature: it counts only when the loss gets no better, and sooner when
+    there are weights that learn by its first step alone.
     """
 
     code = "vanishing-gradient"
@@ -207,7 +210,7 @@ def _vanished(measured: Profile) -> tuple[float, int, bool, Spot, Operation] | N
     """The ratio of the ends, the number of layers or steps, whether it is a recurrence, and the operation to blame."""
     layers = measured.layers
     for operation, chain in measured.inside:
-        if chain.ratio < REPEATED:
+        if _faded(chain):
             return chain.ratio, len(chain.norms), True, operation.spot, operation
     if not measured.gains:
         return None
@@ -215,9 +218,15 @@ def _vanished(measured: Profile) -> tuple[float, int, bool, Spot, Operation] | N
     if len(layers.norms) >= LAYERS and _fell(measured):
         return layers.ratio, len(layers.norms), False, spot, measured.operations[spot]
     for chain in measured.repeated.values():
-        if chain.ratio < REPEATED:
+        if chain.ratio < (TINY if measured.starved else REPEATED):
             return chain.ratio, len(chain.norms), True, spot, measured.operations[spot]
     return None
+
+
+def _faded(chain: Chain) -> bool:
+    """Whether a recurrence loses everything, or loses much faster than one with usual weights and tanh does."""
+    each = chain.ratio ** (1 / max(len(chain.norms) - 1, 1))
+    return chain.ratio < REPEATED or (chain.ratio < FAST and each < STEEP)
 
 
 def _fell(measured: Profile) -> bool:

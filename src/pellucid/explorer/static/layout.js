@@ -21,10 +21,11 @@ function layered(count, edges, sizes, { across, gap, space }) {
   const breadth = (id) => (id < count ? sizes[id][across ? 1 : 0] : 14);
   const side = spread(layers, before, after, total, breadth, space, sweeps);
   const depth = depths(layers, sizes, count, across, gap);
-  const point = (id, layer) => (across ? [depth[layer], side[id]] : [side[id], depth[layer]]);
+  const point = (id, along) => (across ? [along, side[id]] : [side[id], along]);
+  const through = ([id, layer]) => [point(id, depth[layer].from), point(id, depth[layer].to)]; // straight past the boxes
   return {
-    centres: Array.from({ length: count }, (_, id) => point(id, rank[id])),
-    ways: bends.map((passed) => passed.map(([id, layer]) => point(id, layer))),
+    centres: Array.from({ length: count }, (_, id) => point(id, (depth[rank[id]].from + depth[rank[id]].to) / 2)),
+    ways: bends.map((passed) => passed.flatMap(through)),
   };
 }
 
@@ -136,12 +137,13 @@ function fit(layer, wanted, breadth, space) {
   return found;
 }
 
+/** Where each layer begins and ends. */
 function depths(layers, sizes, count, across, gap) {
   let edge = 0;
   return layers.map((layer) => {
     const deep = Math.max(0, ...layer.slice(0, 5000).map((id) => (id < count ? sizes[id][across ? 0 : 1] : 0)));
-    const centre = edge + deep / 2;
+    const from = edge;
     edge += deep + gap;
-    return centre;
+    return { from, to: from + deep };
   });
 }

@@ -23,13 +23,13 @@ class Model {
         this.arriving[this.edges[index].from].push(this.edges[index]);
       }
     });
-    this.stepOf = new Map(this.backward.map((move, step) => [move.node, step]));
-    this.stepOf.set(this.root, Math.min(1, this.backward.length - 1));
+    this.lastOfLine = new Map(this.nodes.filter((node) => node.source !== undefined).map((node) => [node.source, node.id]));
     this.reset();
   }
 
   /** Back to the recorded numbers. */
   reset() {
+    this.bad = null;
     this.changed = new Map();
     this.values = this.nodes.map((node) => single(node.value));
     this.grads = this.nodes.map((node) => single(node.grad));
@@ -51,6 +51,7 @@ class Model {
 
   /** Change a leaf, and compute everything again: values, local derivatives, contributions, gradients. */
   change(id, value) {
+    this.bad = null;
     this.changed.set(id, value);
     this.values[id] = value;
     for (const node of this.nodes) if (!this.isLeaf(node.id)) this.values[node.id] = computeValue(node, this.inputsOf(node));
@@ -116,6 +117,11 @@ class Model {
 
   /** The first number that is not finite: going forward, and going backward. */
   firstBad() {
+    this.bad = this.bad || this.findBad();
+    return this.bad;
+  }
+
+  findBad() {
     const bad = (id) => isBad(this.values[id], this.nodes[id].value);
     const leaf = this.nodes.find((node) => this.isLeaf(node.id) && bad(node.id));
     const value = leaf ? leaf.id : this.forward.find(bad);

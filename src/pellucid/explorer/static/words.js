@@ -21,6 +21,11 @@ function shown(value) {
   return String(Number(value.toPrecision(4)));
 }
 
+/** Three significant digits, for norms in boxes. */
+function brieflyShown(value) {
+  return value === null || !Number.isFinite(value) ? shown(value) : shown(Number(value.toPrecision(3)));
+}
+
 /** A number that follows a × or a +: in parentheses if it is negative. */
 function factor(value) {
   const text = shown(value);

@@ -1,8 +1,12 @@
 """Random draws whose distribution a tensor sets: Poisson, binomial, gamma.
 
-NumPy's generators draw them, seeded by Pellucid's: the numbers are reproducible, and not PyTorch's.
+Each element is drawn by the method PyTorch uses (Marsaglia and Tsang's for gamma, Hoermann's rejection for large Poisson
+rates and binomials, products of uniform numbers and waiting times for small ones), in the same order, so that for the
+same seed the numbers are PyTorch's.
 """
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,21 +16,127 @@ from pellucid.core.attributes import concrete
 from pellucid.core.primitive import constant, elementwise
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
+from pellucid.ops import streams
 from pellucid.ops.arguments import refusal
 from pellucid.ops.operation import READS_VALUES, call, operation
-from pellucid.ops.random import randint
+from pellucid.ops.random import source_of
+from pellucid.ops.streams import Generator
 
 UNREPEATED = READS_VALUES | dict.fromkeys(
     ("forward_equals_torch", "gradient_equals_torch", "gradient_equals_differences", "second_order_equals_torch",
      "second_order_equals_differences", "forward_mode_is_the_adjoint", "batching_is_a_loop", "layout_does_not_matter",
      "single_precision_is_kept", "node_name"),
-    "a draw is a number of its own: NumPy's generator gives it",
+    "a draw is a number of its own: the stream gives the next",
 )  # fmt: skip
 
 
-def source(generator: Any = None) -> np.random.Generator:
-    """A generator of NumPy's, seeded by the next number of ours."""
-    return np.random.default_rng(int(randint(0, 2**62, (1,), generator=generator).item()))
+Next = Callable[[], float]  # the next number of a stream
+
+
+def _uniform(generator: Generator) -> Next:
+    return lambda: float(generator.uniform(1, streams.F64)[0])
+
+
+def _drawn(one: Callable[..., float], kind: np.dtype, *parameters: np.ndarray) -> np.ndarray:
+    """An array of draws, one for each set of parameters."""
+    sets = np.broadcast(*parameters)
+    numbers = [one(*(float(value) for value in each)) for each in sets]
+    return np.array(numbers, np.float64).reshape(sets.shape).astype(kind)
+
+
+def one_poisson(rate: float, uniform: Next) -> float:
+    """A Poisson number: for small rates uniform numbers are multiplied until their product falls below exp(-rate)."""
+    if rate >= 10:
+        return _large_poisson(rate, uniform)
+    count, product, end = 0, 1.0, math.exp(-rate)
+    while rate > 0:
+        product *= uniform()
+        if product <= end:
+            break
+        count += 1
+    return float(count)
+
+
+def _large_poisson(rate: float, uniform: Next) -> float:
+    """Hoermann's transformed rejection (1993): the ratio of uniform numbers under a hat that fits closely."""
+    b = 0.931 + 2.53 * math.sqrt(rate)
+    a = -0.059 + 0.02483 * b
+    squeeze = 0.9277 - 3.6224 / (b - 2)
+    scale = math.log(1.1239 + 1.1328 / (b - 3.4))
+    while True:
+        u, v = uniform() - 0.5, uniform()
+        edge = 0.5 - abs(u)
+        k = math.floor((2 * a / edge + b) * u + rate + 0.43)
+        if edge >= 0.07 and v <= squeeze:
+            return float(k)
+        if k < 0 or (edge < 0.013 and v > edge):
+            continue
+        if math.log(v) + scale - math.log(a / edge**2 + b) <= k * math.log(rate) - rate - math.lgamma(k + 1):
+            return float(k)
+
+
+def one_binomial(count: float, chance: float, uniform: Next) -> float:
+    """A binomial number, by counting successes or failures, whichever are rarer."""
+    if chance > 0.5:
+        return count - one_binomial(count, 1 - chance, uniform) if chance < 1 else count
+    if count <= 0 or chance <= 0:
+        return 0.0
+    if count * chance >= 10:
+        return _large_binomial(count, chance, uniform)
+    waited, successes, rate = 0.0, 0, math.log1p(-chance)
+    while True:  # the waiting time up to each success is geometric
+        u = uniform()
+        waited += math.ceil(math.log(u) / rate) if u > 0 else math.inf
+        if waited > count:
+            return float(successes)
+        successes += 1
+
+
+def _large_binomial(count: float, chance: float, uniform: Next) -> float:
+    """Hoermann's transformed rejection for binomials (1993), with the tails of Stirling's formula."""
+    deviation = math.sqrt(count * chance * (1 - chance))
+    b = 1.15 + 2.53 * deviation
+    a = -0.0873 + 0.0248 * b + 0.01 * chance
+    odds, middle = chance / (1 - chance), math.floor((count + 1) * chance)
+    while True:
+        u, v = uniform() - 0.5, uniform()
+        edge = 0.5 - abs(u)
+        k = math.floor((2 * a / edge + b) * u + count * chance + 0.5)
+        if edge >= 0.07 and v <= 0.92 - 4.2 / b:
+            return float(k)
+        if not 0 <= k <= count:
+            continue
+        bound = (
+            (middle + 0.5) * math.log((middle + 1) / (odds * (count - middle + 1)))
+            + (count + 1) * math.log((count - middle + 1) / (count - k + 1))
+            + (k + 0.5) * math.log(odds * (count - k + 1) / (k + 1))
+            + _tail(middle) + _tail(count - middle) - _tail(k) - _tail(count - k)
+        )  # fmt: skip
+        if math.log(v * (2.83 + 5.1 / b) * deviation / (a / edge**2 + b)) <= bound:
+            return float(k)
+
+
+def _tail(k: float) -> float:
+    """What Stirling's formula for log(k!) leaves out."""
+    return math.lgamma(k + 1) - ((k + 0.5) * math.log(k + 1) - (k + 1) + 0.5 * math.log(2 * math.pi))
+
+
+def one_gamma(concentration: float, uniform: Next, normal: Next) -> float:
+    """Marsaglia and Tsang's method (2000): the cube of a shifted normal number, rejected rarely."""
+    if concentration == 0:
+        return 0.0
+    scale = 1.0
+    if concentration < 1:
+        scale, concentration = (1 - uniform()) ** (1 / concentration), concentration + 1
+    d = concentration - 1 / 3
+    while True:
+        x = normal()
+        y = 1 + x / math.sqrt(9 * d)
+        if y <= 0:
+            continue
+        v, u = y**3, 1 - uniform()
+        if u < 1 - 0.0331 * x**4 or math.log(u) < 0.5 * x * x + d * (1 - v + math.log(v)):
+            return scale * d * v
 
 
 @operation(
@@ -43,7 +153,8 @@ def poisson(input: Any, generator: Any = None) -> Tensor:
     rate = concrete(input, "poisson()")
     if rate.size and rate.min() < 0:
         raise refusal(RuntimeError, "invalid Poisson rate, expected rate to be non-negative")
-    return wrap(np.asarray(source(generator).poisson(rate), rate.dtype))
+    uniform = _uniform(source_of(generator))
+    return wrap(_drawn(lambda mean: one_poisson(mean, uniform), rate.dtype, rate))
 
 
 @operation(
@@ -58,7 +169,8 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
     tensor([3.])
     """
     tries, chance = concrete(count, "binomial()"), concrete(prob, "binomial()")
-    return wrap(np.asarray(source(generator).binomial(tries.astype(np.int64), chance), tries.dtype))
+    uniform = _uniform(source_of(generator))
+    return wrap(_drawn(lambda n, p: one_binomial(n, p, uniform), tries.dtype, tries, chance))
 
 
 def _slope(a: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -86,5 +198,12 @@ reparametrised_row = bind(
 def standard_gamma(input: Any, generator: Any = None) -> Tensor:
     """Gamma numbers of the given concentrations and rate 1, differentiable by the concentration."""
     concentration = concrete(input, "_standard_gamma()")
-    drawn = np.asarray(source(generator).standard_gamma(concentration), concentration.dtype)
+    stream = source_of(generator)
+    uniform = _uniform(stream)
+    smallest = float(np.finfo(concentration.dtype).tiny)
+
+    def normal() -> float:
+        return float(streams.normal_one_by_one(stream, 1, 0.0, 1.0)[0])
+
+    drawn = _drawn(lambda k: max(one_gamma(k, uniform, normal), smallest), concentration.dtype, concentration)
     return reparametrised_row(input, wrap(drawn))  # type: ignore[no-any-return]

@@ -1,0 +1,338 @@
+// The page: what is shown, and what every button and key does.
+
+const PACE = 1400; // milliseconds a step while playing
+
+/** Signs that not every font has. */
+const SHAPES = {
+  play: "M5,3L17,10L5,17z", pause: "M5,3h4v14h-4zM12,3h4v14h-4z", first: "M4,3h3v14h-3zM17,3v14L8,10z", last: "M13,3h3v14h-3zM3,3v14L12,10z",
+  back: "M14,3v14L4,10z", next: "M6,3v14L16,10z", whole: "M3,8V3h5M12,3h5v5M17,12v5h-5M8,17H3v-5", theme: "M10,2.5a7.5,7.5 0 0,0 0,15z",
+};
+
+function icon(name) {
+  return svgEl("svg", { viewBox: "0 0 20 20", class: `icon icon-${name}`, "aria-hidden": "true" }, svgEl("path", { d: SHAPES[name] }));
+}
+
+class App {
+  constructor(data, place) {
+    this.examples = data.examples;
+    this.title = data.title;
+    this.query = "";
+    this.theme = "";
+    this.build(place);
+    this.keys();
+    const asked = readAddress();
+    const named = this.examples.findIndex((example, i) => (example.id || String(i)) === asked.example);
+    if (asked.theme === "dark" || asked.theme === "light") this.setTheme(asked.theme);
+    this.load(Math.max(0, named), asked);
+    addEventListener("resize", () => this.resized());
+    addEventListener("hashchange", () => this.reload(readAddress()));
+  }
+
+  // --- the parts
+
+  build(place) {
+    this.drawing = new Drawing(this);
+    this.caption = el("p", { class: "caption", "aria-live": "polite", role: "status" });
+    this.side = el("aside", { class: "side", "aria-label": "Details" });
+    this.below = el("div", { class: "below" });
+    this.crumbs = el("div", { class: "crumbs" });
+    this.notes = el("div", { class: "notes" });
+    place.append(this.header(),
+      el("main", {},
+        el("div", { class: "stage" }, this.notes, this.crumbs, el("div", { class: "canvas" }, this.drawing.svg, this.zoomBar()), this.caption, this.transport(), this.below),
+        this.side));
+  }
+
+  header() {
+    this.picker = el("select", { "aria-label": "Example", onchange: () => this.load(Number(this.picker.value), {}) },
+      ...this.examples.map((example, i) => el("option", { value: i, text: example.title || `Graph ${i + 1}` })));
+    this.heading = el("h1", { text: this.title });
+    this.searchField = el("input", { type: "search", class: "search", placeholder: "Search: name, op, nan, grad>1e3   ( / )", "aria-label": "Search the nodes", oninput: () => this.find(this.searchField.value), onkeydown: (event) => event.key === "Enter" && this.nextHit() });
+    this.found = el("output", { class: "found", "aria-live": "polite" });
+    this.badButtons = el("span", { class: "bad-buttons" });
+    this.themeButton = el("button", { type: "button", class: "theme", "aria-label": "Light or dark", title: "Light or dark", onclick: () => this.setTheme(this.isDark() ? "light" : "dark") }, icon("theme"));
+    return el("header", {}, this.examples.length > 1 ? el("span", { class: "brand", text: "Pellucid" }) : null, this.examples.length > 1 ? this.picker : this.heading,
+      this.badButtons, el("span", { class: "search-box" }, this.searchField, this.found), this.themeButton);
+  }
+
+  zoomBar() {
+    const button = (sign, label, act) => el("button", { type: "button", "aria-label": label, title: label, onclick: act }, sign);
+    return el("div", { class: "zoom-bar" }, button("+", "Zoom in", () => this.drawing.zoom(1.3)), button("−", "Zoom out", () => this.drawing.zoom(1 / 1.3)),
+      button(icon("whole"), "Show everything", () => this.drawing.fit(true)));
+  }
+
+  transport() {
+    const button = (shape, label, name, act) => el("button", { type: "button", class: name, "aria-label": label, title: label, onclick: act }, icon(shape));
+    this.modes = ["forward", "backward"].map((mode) => el("button", { type: "button", class: `mode ${mode}`, text: mode === "forward" ? "Forward →" : "← Backward", "aria-pressed": "false", onclick: () => this.setMode(mode) }));
+    this.slider = el("input", { type: "range", class: "step-slider", min: 0, step: 1, "aria-label": "Step", oninput: () => this.goTo(Number(this.slider.value), true) });
+    this.playButton = button("play", "Play", "play", () => this.play());
+    this.count = el("output", { class: "count" });
+    return el("div", { class: "transport", role: "group", "aria-label": "Steps" }, el("div", { class: "modes", role: "group", "aria-label": "Direction" }, ...this.modes),
+      el("div", { class: "buttons" }, button("first", "First step", "first", () => this.goTo(0, true)), button("back", "Step back", "back", () => this.advance(-1)), this.playButton,
+        button("next", "Next step", "next", () => this.advance(1)), button("last", "Last step", "last", () => this.goTo(this.model.steps(this.mode), true))),
+      this.slider, this.count);
+  }
+
+  // --- another graph, another state
+
+  load(index, asked) {
+    this.stop();
+    if (this.trainingView) this.trainingView.stop();
+    this.index = index;
+    this.snapshot = this.examples[index];
+    this.model = new Model(this.snapshot);
+    this.open = firstOpen(this.model);
+    this.hits = null;
+    this.query = this.searchField.value = "";
+    this.picker.value = index;
+    this.inputs = inputsPanel(this);
+    this.tree = treePanel(this);
+    this.trainingView = this.snapshot.training ? new TrainingView(this, this.snapshot.training) : null;
+    this.below.replaceChildren(...(this.trainingView ? [this.trainingView.section] : []));
+    this.sideParts = { node: el("div"), code: el("div") };
+    this.side.replaceChildren(...[this.inputs && this.inputs.section, this.sideParts.node, this.sideParts.code, this.tree.section].filter(Boolean));
+    const said = [this.snapshot.note, ...(this.snapshot.notes || [])].filter(Boolean);
+    this.notes.replaceChildren(...said.map((text) => el("p", { text })));
+    this.apply(asked);
+    this.drawing.arrange();
+    this.drawing.fit(false);
+    this.refresh();
+  }
+
+  /** The state that an address asks for, or the one a snapshot starts with. */
+  apply(asked) {
+    const start = this.snapshot.start || {};
+    const mode = asked.mode || start.mode;
+    this.mode = mode === "forward" || !this.model.backward.length ? "forward" : "backward";
+    const step = Number(asked.step === undefined ? (start.step === undefined ? this.model.steps(this.mode) : start.step) : asked.step);
+    this.step = Math.max(0, Math.min(this.model.steps(this.mode), Number.isInteger(step) ? step : 0));
+    const node = Number(asked.node);
+    this.selected = asked.node !== undefined && this.model.nodes[node] ? node : this.firstSelected();
+    for (const leaf of this.model.editable()) {
+      const value = Number(asked[`v${leaf.id}`]);
+      if (asked[`v${leaf.id}`] && Number.isFinite(value)) this.model.change(leaf.id, value);
+    }
+    if (asked.search) this.find(this.searchField.value = asked.search);
+  }
+
+  /** The address was edited by hand, or a link on the page was followed. */
+  reload(asked) {
+    const named = this.examples.findIndex((example, i) => (example.id || String(i)) === asked.example);
+    this.load(named < 0 ? this.index : named, asked);
+  }
+
+  /** Something worth a look: a node where paths meet, else none. */
+  firstSelected() {
+    const meeting = this.model.nodes.length <= 60 ? this.model.arriving.findIndex((uses) => uses.length > 1) : -1;
+    return meeting < 0 ? null : meeting;
+  }
+
+  resized() {
+    const across = this.drawing.svg.clientWidth >= 560 || this.drawing.view.boxes.length > 400;
+    if (across !== this.drawing.across) this.drawing.arrange();
+    this.drawing.fit(false);
+  }
+
+  /** Show the state as it is now, everywhere. */
+  refresh() {
+    const steps = this.model.steps(this.mode);
+    this.slider.max = steps;
+    this.slider.value = this.step;
+    this.count.textContent = `${this.step} / ${steps}`;
+    this.slider.setAttribute("aria-valuetext", `step ${this.step} of ${steps}`);
+    this.modes.forEach((button, i) => button.setAttribute("aria-pressed", String(this.mode === ["forward", "backward"][i])));
+    this.modes[1].disabled = !this.model.backward.length;
+    this.caption.textContent = this.model.caption(this.mode, this.step);
+    this.caption.className = `caption ${this.mode}`;
+    this.sideParts.node.replaceChildren(nodePanel(this));
+    this.sideParts.code.replaceChildren(...[codePanel(this)].filter(Boolean));
+    if (this.inputs) this.inputs.update();
+    this.tree.update();
+    this.showBad();
+    this.showCrumbs();
+    this.drawing.draw();
+    writeAddress(this);
+  }
+
+  // --- steps
+
+  setMode(mode) {
+    this.stop();
+    this.mode = mode;
+    this.goTo(0, true);
+  }
+
+  goTo(step, byHand) {
+    if (byHand) this.stop();
+    this.step = Math.max(0, Math.min(this.model.steps(this.mode), step));
+    const { node } = this.model.active(this.mode, this.step);
+    if (node !== null) this.drawing.reveal(node);
+    this.refresh();
+  }
+
+  /** One step on or back; at the end of forward comes backward. */
+  advance(by) {
+    this.stop();
+    this.move(by);
+  }
+
+  move(by) {
+    if (by > 0 && this.mode === "forward" && this.step === this.model.steps("forward") && this.model.backward.length) {
+      this.mode = "backward";
+      return this.goTo(0);
+    }
+    if (by < 0 && this.mode === "backward" && this.step === 0) {
+      this.mode = "forward";
+      return this.goTo(this.model.steps("forward"));
+    }
+    this.goTo(this.step + by);
+  }
+
+  atEnd() {
+    const last = this.model.backward.length ? "backward" : "forward";
+    return this.mode === last && this.step === this.model.steps(last);
+  }
+
+  play() {
+    if (this.timer) return this.stop();
+    if (this.atEnd()) {
+      this.mode = "forward";
+      this.step = 0;
+    }
+    this.playButton.replaceChildren(icon("pause"));
+    this.playButton.setAttribute("aria-label", "Pause");
+    this.timer = setInterval(() => (this.atEnd() ? this.stop() : this.move(1)), PACE);
+    this.refresh();
+  }
+
+  stop() {
+    clearInterval(this.timer);
+    this.timer = 0;
+    this.playButton.replaceChildren(icon("play"));
+    this.playButton.setAttribute("aria-label", "Play");
+  }
+
+  // --- values, selection, search
+
+  changeValue(id, value) {
+    this.model.change(id, value);
+    if (this.query) this.hits = search(this.model, this.query);
+    this.refresh();
+  }
+
+  resetValues() {
+    this.model.reset();
+    this.refresh();
+  }
+
+  select(id, reveal) {
+    this.selected = id;
+    if (id !== null) {
+      const closed = groupsAround(this.model, id).filter((group) => !this.open.has(group));
+      if (closed.length) {
+        closed.forEach((group) => this.open.add(group));
+        this.drawing.arrange();
+      }
+      if (reveal || closed.length) this.drawing.reveal(id);
+    }
+    this.refresh();
+  }
+
+  toggleGroup(group) {
+    if (this.open.has(group)) this.open.delete(group);
+    else this.open.add(group);
+    this.drawing.arrange();
+    this.drawing.fit(false);
+    this.refresh();
+  }
+
+  showCrumbs() {
+    const groups = this.model.snapshot.groups || [];
+    const shownGroups = [...this.open].sort((a, b) => a - b).slice(0, 12);
+    this.crumbs.replaceChildren(...(groups.length && shownGroups.length ? [el("span", { class: "quiet", text: "Open modules:" }),
+      ...shownGroups.map((id) => el("button", { type: "button", class: "small", text: `${groups[id].path} −`, title: "Fold this module", onclick: () => this.toggleGroup(id) }))] : []));
+  }
+
+  find(query) {
+    this.query = query;
+    this.hits = search(this.model, query);
+    this.found.textContent = this.hits ? `${this.hits.size} of ${this.model.nodes.length}` : "";
+    this.hit = -1;
+    this.drawing.draw();
+    if (this.tree) writeAddress(this);
+  }
+
+  nextHit() {
+    if (!this.hits || !this.hits.size) return;
+    this.hit = (this.hit + 1) % this.hits.size;
+    this.select([...this.hits][this.hit], true);
+  }
+
+  /** Buttons that lead to the first number that is not finite, forward and backward. */
+  showBad() {
+    const { value, step } = this.model.firstBad();
+    const buttons = [];
+    if (value !== null) {
+      const what = this.model.values[value] !== null ? shown(this.model.values[value]) : "NaN or ∞";
+      buttons.push(el("button", { type: "button", class: "alarm", text: `⚠ first ${what}: ${clip(this.model.nodes[value].called, 16)}`, onclick: () => this.goToBadValue(value) }));
+    }
+    if (step !== null) buttons.push(el("button", { type: "button", class: "alarm", text: "⚠ go to first NaN gradient", onclick: () => this.goToBadStep(step) }));
+    this.badButtons.replaceChildren(...buttons);
+  }
+
+  goToBadValue(id) {
+    this.mode = "forward";
+    this.selected = id;
+    this.goTo(this.model.isLeaf(id) ? 0 : this.model.order.get(id), true);
+  }
+
+  goToBadStep(step) {
+    this.mode = "backward";
+    const edge = this.model.backward[step].edges.map((index) => this.model.edges[index]).find((each) => !Number.isFinite(each.sent === null ? each.norm : each.sent));
+    this.selected = edge ? edge.from : this.selected;
+    this.goTo(step, true);
+  }
+
+  // --- light and dark, keys
+
+  isDark() {
+    return this.theme ? this.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  }
+
+  setTheme(theme) {
+    this.theme = theme;
+    document.documentElement.dataset.theme = theme;
+    if (this.model) writeAddress(this);
+  }
+
+  keys() {
+    addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
+      if (event.key === "Escape" && event.target === this.searchField) {
+        this.find(this.searchField.value = "");
+        this.searchField.blur();
+      }
+      const act = typing ? null : this.keyAction(event);
+      if (!act) return;
+      event.preventDefault();
+      act();
+    });
+  }
+
+  keyAction(event) {
+    const pressing = event.target.tagName === "BUTTON" || event.target.tagName === "SUMMARY";
+    return {
+      ArrowRight: () => this.advance(1), ArrowLeft: () => this.advance(-1), Home: () => this.goTo(0, true),
+      End: () => this.goTo(this.model.steps(this.mode), true), " ": pressing ? null : () => this.play(), "/": () => this.searchField.focus(),
+      f: () => this.setMode("forward"), b: () => this.model.backward.length && this.setMode("backward"),
+      "+": () => this.drawing.zoom(1.3), "-": () => this.drawing.zoom(1 / 1.3), 0: () => this.drawing.fit(true),
+    }[event.key];
+  }
+}
+
+const started = performance.now();
+const app = new App(JSON.parse(document.getElementById("data").textContent), document.getElementById("app"));
+requestAnimationFrame(() => requestAnimationFrame(() => {
+  document.documentElement.dataset.ready = Math.round(performance.now() - started); // for tests: the page is drawn
+}));

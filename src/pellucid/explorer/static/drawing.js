@@ -1,0 +1,398 @@
+// The graph as SVG. Only what is visible is drawn; far away, boxes become plain blocks of one path.
+
+const BOX = [152, 104];
+const LONGEST_SOURCE = 20; // letters of a source line that fit into a box
+const GROUP = [180, 84];
+const FAR = 0.3; // below this scale no text can be read
+const GRADIENT_STATES = { never: "no gradient goes here", waiting: "gradient not there yet", partial: "not all paths yet", done: "" };
+
+class Drawing {
+  constructor(app) {
+    this.app = app;
+    this.scale = 1;
+    this.shift = [0, 0];
+    this.layer = svgEl("g");
+    this.svg = svgEl("svg", { class: "graph", role: "img", "aria-label": "The graph; the list of nodes below has the same content as text." },
+      arrowHeads(), this.layer);
+    this.listen();
+  }
+
+  /** Place all boxes anew: another graph, another module opened, another shape of the window. */
+  arrange() {
+    const { model, open } = this.app;
+    this.view = folded(model, open);
+    this.across = this.svg.clientWidth >= 560 || this.view.boxes.length > 400;
+    const sizes = this.view.boxes.map((box) => (box.group === null ? BOX : GROUP));
+    const edges = this.view.lines.map((line) => [line.a, line.b]);
+    const found = layered(this.view.boxes.length, edges, sizes, this.distances());
+    this.view.boxes.forEach((box, i) => {
+      box.size = sizes[i];
+      [box.x, box.y] = [found.centres[i][0] - sizes[i][0] / 2, found.centres[i][1] - sizes[i][1] / 2];
+    });
+    this.view.lines.forEach((line, i) => (line.way = found.ways[i]));
+    this.attach();
+    this.measure();
+  }
+
+  /** Small graphs have room for a label on every line. */
+  distances() {
+    const few = this.view.boxes.length <= 60;
+    return this.across ? { across: true, gap: few ? 112 : 80, space: 28 } : { across: false, gap: few ? 76 : 56, space: 22 };
+  }
+
+  /** Where each line leaves and enters: uses of one box side by side, lines between the same boxes apart. */
+  attach() {
+    const { boxes, lines } = this.view;
+    const into = boxes.map(() => []);
+    const pairs = new Map();
+    for (const line of lines) {
+      into[line.b].push(line);
+      const key = `${line.a}>${line.b}`;
+      pairs.set(key, [...(pairs.get(key) || []), line]);
+    }
+    const from = (line) => (line.way.length ? line.way[line.way.length - 1] : this.middle(boxes[line.a]))[this.across ? 1 : 0] + line.bow;
+    for (const same of pairs.values()) same.forEach((line, i) => (line.bow = same.length > 1 ? i - (same.length - 1) / 2 : 0));
+    for (const side of into) side.sort((a, b) => from(a) - from(b)).forEach((line, i) => (line.port = (i + 1) / (side.length + 1)));
+  }
+
+  middle(box) {
+    return [box.x + box.size[0] / 2, box.y + box.size[1] / 2];
+  }
+
+  measure() {
+    const { boxes } = this.view;
+    const far = (pick, of) => boxes.reduce((best, box) => pick(best, of(box)), of(boxes[0]));
+    this.bounds = {
+      left: far(Math.min, (box) => box.x) - 20, top: far(Math.min, (box) => box.y) - 24,
+      right: far(Math.max, (box) => box.x + box.size[0]) + 20, bottom: far(Math.max, (box) => box.y + box.size[1]) + 20,
+    };
+  }
+
+  /** Show everything if it can be read then, else the part around the active or the last box. */
+  fit(everything) {
+    const [width, height] = [this.svg.clientWidth || 800, (this.svg.clientHeight || 400) - 40]; // buttons at the bottom
+    const { left, top, right, bottom } = this.bounds;
+    const whole = Math.min(width / (right - left), height / (bottom - top), width < 560 ? 1 : 1.25);
+    const readable = width < 560 ? 0.7 : 0.55;
+    this.scale = everything || whole >= readable ? whole : Math.max(readable, whole);
+    this.shift = [width / 2 - ((left + right) / 2) * this.scale, height / 2 - ((top + bottom) / 2) * this.scale];
+    if (!everything && whole < this.scale) this.centre(this.focusBox());
+    this.draw();
+  }
+
+  focusBox() {
+    const { model, mode, step, selected } = this.app;
+    const active = model.active(mode, step).node;
+    const id = active !== null ? active : selected !== null ? selected : mode === "forward" ? 0 : model.root;
+    return this.view.boxes[this.view.boxOf[id]];
+  }
+
+  /** Bring a box to the middle, but show no emptiness beyond the graph: what fits as a whole is centred as a whole. */
+  centre(box) {
+    const view = [this.svg.clientWidth || 800, (this.svg.clientHeight || 400) - 40];
+    const { left, top, right, bottom } = this.bounds;
+    const wanted = this.middle(box);
+    this.shift = [[left, right], [top, bottom]].map(([from, to], axis) => {
+      const half = view[axis] / this.scale / 2;
+      const inside = Math.max(from + half, Math.min(to - half, wanted[axis]));
+      return view[axis] / 2 - (to - from <= 2 * half ? (from + to) / 2 : inside) * this.scale;
+    });
+  }
+
+  /** Move only if a box is not in sight. */
+  reveal(id) {
+    const box = this.view.boxes[this.view.boxOf[id]];
+    const [width, height] = [this.svg.clientWidth, this.svg.clientHeight];
+    const [x, y] = [box.x * this.scale + this.shift[0], box.y * this.scale + this.shift[1]];
+    const inside = x > 4 && y > 4 && x + box.size[0] * this.scale < width - 4 && y + box.size[1] * this.scale < height - 4;
+    if (!inside) {
+      this.scale = Math.max(this.scale, 0.5);
+      this.centre(box);
+    }
+  }
+
+  zoom(by, x = this.svg.clientWidth / 2, y = this.svg.clientHeight / 2) {
+    const scale = Math.max(0.02, Math.min(3, this.scale * by));
+    this.shift = [x - ((x - this.shift[0]) * scale) / this.scale, y - ((y - this.shift[1]) * scale) / this.scale];
+    this.scale = scale;
+    this.draw();
+  }
+
+  // --- drawing
+
+  draw() {
+    if (!this.view) return;
+    this.pending = this.pending || requestAnimationFrame(() => {
+      this.pending = 0;
+      this.paint();
+    });
+  }
+
+  paint() {
+    const { model, mode, step } = this.app;
+    this.layer.setAttribute("transform", `translate(${this.shift[0]},${this.shift[1]}) scale(${this.scale})`);
+    this.active = model.active(mode, step);
+    this.lit = new Set(this.active.edges);
+    const sight = this.inSight();
+    const boxes = this.view.boxes.filter(sight);
+    const far = this.scale < FAR && boxes.length > 150;
+    const lines = this.view.lines.filter((line) => sight(this.view.boxes[line.a]) || sight(this.view.boxes[line.b]));
+    this.svg.classList.toggle("forward", mode === "forward");
+    this.svg.classList.toggle("backward", mode === "backward");
+    this.layer.replaceChildren(...(far ? this.blocks(boxes, lines) : this.detail(boxes, lines)));
+  }
+
+  inSight() {
+    const [width, height] = [this.svg.clientWidth || 800, this.svg.clientHeight || 400];
+    const [left, top] = [(-80 - this.shift[0]) / this.scale, (-80 - this.shift[1]) / this.scale];
+    const [right, bottom] = [(width + 80 - this.shift[0]) / this.scale, (height + 80 - this.shift[1]) / this.scale];
+    return (box) => box.x < right && box.y < bottom && box.x + box.size[0] > left && box.y + box.size[1] > top;
+  }
+
+  /** Thousands of boxes: one path for all lines, one for each kind of box. */
+  blocks(boxes, lines) {
+    const kinds = { idle: [], done: [], bad: [], hit: [], now: [] };
+    for (const box of boxes) kinds[this.kindFar(box)].push(`M${box.x},${box.y}h${box.size[0]}v${box.size[1]}h${-box.size[0]}z`);
+    const ways = lines.map((line) => this.path(line).d).join("");
+    return [svgEl("path", { d: ways, class: "far-lines" }),
+      ...Object.entries(kinds).map(([kind, parts]) => svgEl("path", { d: parts.join(""), class: `far-${kind}` }))];
+  }
+
+  kindFar(box) {
+    const { model, mode, step, hits } = this.app;
+    if (box.members.includes(this.active.node)) return "now";
+    if (hits && box.members.some((id) => hits.has(id))) return "hit";
+    if (box.members.some((id) => model.badValue(id) || model.badGradient(id))) return "bad";
+    const last = box.members[box.members.length - 1];
+    const done = mode === "forward" ? model.known(last, mode, step) : model.gradient(last, mode, step).state === "done";
+    return done ? "done" : "idle";
+  }
+
+  detail(boxes, lines) {
+    const drawn = lines.map((line) => this.line(line));
+    const back = drawn.filter((each) => !each.lit).map((each) => each.shape);
+    const front = drawn.filter((each) => each.lit).map((each) => each.shape);
+    const labels = drawn.map((each) => each.label).filter(Boolean);
+    return [...back, ...front, ...boxes.map((box) => (box.group === null ? this.box(box) : this.group(box))), ...labels];
+  }
+
+  /** The curve of a line and the point for its label. */
+  path(line) {
+    const { boxes } = this.view;
+    const [a, b] = [boxes[line.a], boxes[line.b]];
+    const across = this.across;
+    const from = across ? [a.x + a.size[0], a.y + a.size[1] / 2] : [a.x + a.size[0] / 2, a.y + a.size[1]];
+    const to = across ? [b.x - 6, b.y + b.size[1] * line.port] : [b.x + b.size[0] * line.port, b.y - 6];
+    const bow = line.bow * (across ? 64 : 90);
+    const points = [from, ...line.way, to];
+    let d = `M${from[0]},${from[1]}`;
+    for (let i = 1; i < points.length; i++) {
+      const [p, q] = [points[i - 1], points[i]];
+      if (i % 2 === 0) {
+        d += `L${q[0]},${q[1]}`; // past the boxes of a layer
+        continue;
+      }
+      const half = across ? (q[0] - p[0]) / 2 : (q[1] - p[1]) / 2;
+      d += across
+        ? `C${p[0] + half},${p[1] + bow} ${q[0] - half},${q[1] + bow} ${q[0]},${q[1]}`
+        : `C${p[0] + bow},${p[1] + half} ${q[0] + bow},${q[1] - half} ${q[0]},${q[1]}`;
+    }
+    const [p, q] = points; // the label stands near the box that the gradient comes to
+    const middle = [(p[0] + q[0]) / 2 + (across ? 0 : bow * 0.6), (p[1] + q[1]) / 2 + (across ? bow * 0.75 : line.bow * 22)];
+    return { d, middle };
+  }
+
+  line(line) {
+    const { model, mode, step, hits } = this.app;
+    const { d, middle } = this.path(line);
+    const lit = line.edges.some((edge) => this.lit.has(edge));
+    const carries = line.edges.some((edge) => edge.norm !== null);
+    const delivered = mode === "backward" && line.edges.some((edge) => edge.step !== undefined && edge.step <= step);
+    const classes = ["line", lit ? "lit" : "", carries ? "" : "cut", delivered ? "delivered" : "", hits ? "faded" : ""].join(" ");
+    const marker = lit && mode === "backward" ? { "marker-start": "url(#head-back)" } : { "marker-end": lit ? "url(#head-lit)" : "url(#head)" };
+    const shape = svgEl("path", { d, class: classes, "stroke-width": this.width(line, lit), ...marker });
+    return { shape, lit, label: this.lineLabel(line, middle, lit, delivered) };
+  }
+
+  /** Thicker where more gradient flows, on a logarithmic scale. */
+  width(line, lit) {
+    if (this.app.mode === "forward") return lit ? 3 : 1.6;
+    const most = Math.max(...line.edges.map((edge) => (Number.isFinite(edge.norm) ? edge.norm || 0 : 1)));
+    const thick = most > 0 ? Math.max(0, Math.min(3, (Math.log10(most) + 4) / 2)) : 0;
+    return 1.2 + thick * 0.6 + (lit ? 1.4 : 0);
+  }
+
+  lineLabel(line, [x, y], lit, delivered) {
+    if (this.app.mode !== "backward" || line.edges.length > 1 || !(lit || delivered)) return null;
+    const text = edgeLabel(this.app.model, line.edges[0], lit);
+    return text ? svgEl("text", { x, y: y + (this.across ? -6 : 4), class: `line-label${lit ? " lit" : ""}`, text }) : null;
+  }
+
+  box(box) {
+    const { model, mode, step, selected, hits } = this.app;
+    const node = model.nodes[box.node];
+    const gradient = model.gradient(node.id, mode, step);
+    const known = model.known(node.id, mode, step);
+    const bad = (known && model.badValue(node.id)) || (mode === "backward" && gradient.state !== "waiting" && model.badGradient(node.id));
+    const classes = ["box", model.isLeaf(node.id) ? "leaf" : "op", this.active.node === node.id ? "now" : "", selected === node.id ? "selected" : "",
+      this.receives(node.id) ? "receiving" : "", bad ? "bad" : "", known ? "" : "unknown", hits && !hits.has(node.id) ? "faded" : ""];
+    const [width, height] = box.size;
+    const group = svgEl("g", { class: classes.join(" "), transform: `translate(${box.x},${box.y})`, "data-node": node.id });
+    group.append(svgEl("rect", { width, height, rx: model.isLeaf(node.id) ? 18 : 8 }),
+      ...heading(node, width));
+    this.numbers(group, node, known, gradient);
+    const source = sourceLine(model, node);
+    if (source) group.append(svgEl("text", { x: 11, y: height - 12, class: "source", text: clip(source, LONGEST_SOURCE) }));
+    if (node.badge) group.append(badge(node.badge, width));
+    if (bad) group.append(svgEl("text", { x: width - 12, y: 50, "text-anchor": "end", class: "warning", text: "⚠" }));
+    group.append(svgEl("title", { text: tooltip(model, node, mode, step) }));
+    return group;
+  }
+
+  numbers(group, node, known, gradient) {
+    const { model } = this.app;
+    const value = known ? (model.values[node.id] !== null ? shown(model.values[node.id]) : arrayText(node.value)) : "?";
+    group.append(svgEl("text", { x: 11, y: 49, class: "value", text: clip(value, 12) }),
+      svgEl("text", { x: 11, y: 73, class: `grad ${gradient.state}`, text: clip(gradientText(model, node, gradient), 18) }));
+    if (known && node.value && model.values[node.id] === null) {
+      const picture = thumbnail(node.value, BOX[0] - 57, 32, 46, 20);
+      if (picture) group.append(picture);
+    }
+  }
+
+  receives(id) {
+    return this.app.mode === "backward" && this.active.edges.some((edge) => edge.from === id);
+  }
+
+  group(box) {
+    const { model, hits } = this.app;
+    const group = model.snapshot.groups[box.group];
+    const operations = box.members.filter((id) => !model.isLeaf(id));
+    const last = operations[operations.length - 1];
+    const now = box.members.includes(this.active.node);
+    const bad = box.members.some((id) => model.badValue(id) || model.badGradient(id));
+    const faded = hits && !box.members.some((id) => hits.has(id));
+    const [width, height] = box.size;
+    const size = model.size(last);
+    return svgEl("g", { class: `box module${now ? " now" : ""}${bad ? " bad" : ""}${faded ? " faded" : ""}`, transform: `translate(${box.x},${box.y})`, "data-group": box.group },
+      svgEl("rect", { x: 5, y: -5, width, height, rx: 8, class: "behind" }),
+      svgEl("rect", { width, height, rx: 8 }),
+      svgEl("text", { x: 12, y: 23, class: "name", text: clip(group.path, 13) }),
+      svgEl("text", { x: width - 12, y: 23, class: "op-name", "text-anchor": "end", text: "open +" }),
+      svgEl("text", { x: 12, y: 47, class: "count", text: `${operations.length} operation${operations.length === 1 ? "" : "s"}${bad ? "  ⚠" : ""}` }),
+      svgEl("text", { x: 12, y: 70, class: "grad done", text: size === null || this.app.mode === "forward" ? "" : `‖grad‖ ${brieflyShown(size)}` }),
+      svgEl("title", { text: `Module ${group.path}: click to open` }));
+  }
+
+  // --- mouse and touch
+
+  listen() {
+    const { svg } = this;
+    const fingers = new Map();
+    let moved = 0;
+    svg.addEventListener("pointerdown", (event) => {
+      fingers.set(event.pointerId, [event.clientX, event.clientY]);
+      moved = 0;
+    });
+    svg.addEventListener("pointermove", (event) => {
+      const before = fingers.get(event.pointerId);
+      if (!before) return;
+      const now = [event.clientX, event.clientY];
+      moved += Math.abs(now[0] - before[0]) + Math.abs(now[1] - before[1]);
+      if (moved > 4) svg.setPointerCapture(event.pointerId);
+      this.drag(fingers, event.pointerId, before, now);
+      fingers.set(event.pointerId, now);
+    });
+    const up = (event) => fingers.delete(event.pointerId);
+    svg.addEventListener("pointerup", up);
+    svg.addEventListener("pointercancel", up);
+    svg.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      const corner = svg.getBoundingClientRect();
+      this.zoom(Math.exp(-event.deltaY * 0.0015), event.clientX - corner.left, event.clientY - corner.top);
+    }, { passive: false });
+    svg.addEventListener("click", (event) => {
+      if (moved > 4) return;
+      const target = event.target.closest("[data-node],[data-group]");
+      if (!target) this.app.select(null);
+      else if (target.dataset.group !== undefined) this.app.toggleGroup(Number(target.dataset.group));
+      else this.app.select(Number(target.dataset.node));
+    });
+  }
+
+  /** One finger moves, two fingers also change the scale. */
+  drag(fingers, id, before, now) {
+    const other = [...fingers.entries()].find(([key]) => key !== id);
+    if (other) {
+      const apart = (point) => Math.hypot(point[0] - other[1][0], point[1] - other[1][1]) || 1;
+      const corner = this.svg.getBoundingClientRect();
+      this.zoom(apart(now) / apart(before), (now[0] + other[1][0]) / 2 - corner.left, (now[1] + other[1][1]) / 2 - corner.top);
+      return;
+    }
+    this.shift = [this.shift[0] + now[0] - before[0], this.shift[1] + now[1] - before[1]];
+    this.draw();
+  }
+}
+
+function arrowHeads() {
+  const head = (id, d, refX) => svgEl("marker", {
+    id, viewBox: "0 0 10 10", refX, refY: 5, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto",
+  }, svgEl("path", { d, class: id }));
+  const onward = "M0,0L10,5L0,10z";
+  return svgEl("defs", {}, head("head", onward, 4), head("head-lit", onward, 4), head("head-back", "M10,0L0,5L10,10z", 2));
+}
+
+/** What flows along a use: numbered where several paths meet, as a product where it is the step of now. */
+function edgeLabel(model, edge, lit) {
+  const uses = model.arriving[edge.from];
+  const what = edge.sent === null ? `norm ${shown(edge.norm)}` : shown(edge.sent);
+  if (uses.length > 1) return `path ${uses.indexOf(edge) + 1}: grad = ${what}`;
+  if (!lit) return "";
+  const product = edge.local === null || edge.sent === null ? what : `${shown(model.grads[edge.to])} × ${factor(edge.local)} = ${what}`;
+  return product.length > 18 ? `= ${what}` : product;
+}
+
+/** The name, and the operation beside it where there is room. */
+function heading(node, width) {
+  const op = clip(opName(node), 10);
+  const room = Math.floor((width - 26 - op.length * 6.8) / 9);
+  const beside = node.called.length <= room || !["input", "constant", "parameter"].includes(op);
+  const name = svgEl("text", { x: 11, y: 23, class: "name", text: clip(node.called, beside ? Math.max(room, 4) : 14) });
+  return beside ? [name, svgEl("text", { x: width - 11, y: 23, class: "op-name", "text-anchor": "end", text: op })] : [name];
+}
+
+function opName(node) {
+  return node.op === "leaf" ? (node.badge ? "parameter" : "input") : node.op;
+}
+
+function badge(text, width) {
+  return svgEl("g", { class: "badge", transform: `translate(${width - 72},-11)` },
+    svgEl("rect", { width: 68, height: 19, rx: 9.5 }), svgEl("text", { x: 34, y: 13.5, "text-anchor": "middle", text: clip(text, 10) }));
+}
+
+function arrayText(summary) {
+  if (!summary) return "not kept";
+  return summary.nan ? `${summary.nan} NaN` : summary.inf ? `${summary.inf} ∞` : `(${summary.shape.join("×")})`;
+}
+
+function gradientText(model, node, gradient) {
+  if (gradient.state === "never") return "(no grad)";
+  if (gradient.state === "waiting") return "grad ?";
+  const told = gradient.value !== null ? shown(gradient.value) : node.grad && node.grad.nan ? "NaN" : null;
+  if (told === null) return `‖grad‖ ${brieflyShown(model.size(node.id))}${gradient.state === "partial" ? ` (${gradient.arrived}/${gradient.of})` : ""}`;
+  return gradient.state === "partial" ? `grad ${told} (${gradient.arrived}/${gradient.of})` : `grad ${told}`;
+}
+
+function sourceLine(model, node) {
+  const source = node.source === undefined ? null : model.snapshot.sources[node.source];
+  return source ? `${source.line}: ${source.text}` : node.formula || "";
+}
+
+function tooltip(model, node, mode, step) {
+  const source = node.source === undefined ? null : model.snapshot.sources[node.source];
+  const known = model.known(node.id, mode, step);
+  const gradient = model.gradient(node.id, mode, step);
+  const parts = [node.name && node.formula ? `${node.name} = ${node.formula}` : node.called, `value ${known ? model.brief(node.id) : "not computed yet"}`,
+    GRADIENT_STATES[gradient.state] || gradientText(model, node, gradient)];
+  return [...parts, source ? `${source.file}:${source.line}` : "", node.module ? `module ${node.module}` : ""].filter(Boolean).join("\n");
+}
