@@ -51,8 +51,23 @@ def parser_of_commands() -> argparse.ArgumentParser:
     replay.add_argument("--step", type=int, metavar="N", help="the number of the step (default: the last)")
     replay.add_argument("--trace", action="store_true", help="print every operation with its line and its result")
     replay.set_defaults(function=replay_command)
+    _add_explore(commands)
     add_commands(commands)
     return parser
+
+
+def _add_explore(commands: Any) -> None:
+    explore = commands.add_parser(
+        "explore", help="see a graph move in the browser: the playground, an expression, or a script's backward",
+        epilog='examples: pellucid explore; pellucid explore "(a + b) * b" a=2 b=3; pellucid explore train.py',
+    )  # fmt: skip
+    explore.add_argument("what", nargs="?", default="", help="an expression, or a script.py")
+    explore.add_argument("values", nargs="*", metavar="name=number", help="the numbers of an expression's leaves")
+    explore.add_argument("--number", type=int, default=1, metavar="N", help="show the script's N-th backward")
+    explore.add_argument("--save", metavar="FILE", help="write one self-contained HTML file instead of serving")
+    explore.add_argument("--port", type=int, default=0, help="the port on 127.0.0.1 (default: any free one)")
+    explore.add_argument("--no-browser", action="store_true", help="only print the address")
+    explore.set_defaults(function=explore_command, arguments=[])
 
 
 def _add_doctor(commands: Any) -> None:
@@ -85,6 +100,13 @@ def replay_command(options: argparse.Namespace) -> int:
     from pellucid.diagnose.replay import print_replay
 
     return print_replay(options.file, options.step, options.trace)
+
+
+def explore_command(options: argparse.Namespace) -> int:
+    """`pellucid explore ...`."""
+    from pellucid.explorer.commands import explore_command as run
+
+    return run(options)
 
 
 def doctor_command(options: argparse.Namespace) -> int:

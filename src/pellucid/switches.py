@@ -1,16 +1,20 @@
 """Settings of PyTorch that scripts make and that need nothing here: threads, precision, determinism, compile."""
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 __all__ = [
-    "are_deterministic_algorithms_enabled", "compile", "get_float32_matmul_precision", "get_num_interop_threads",
-    "get_num_threads", "is_deterministic_algorithms_warn_only_enabled", "set_float32_matmul_precision",
-    "set_flush_denormal", "set_num_interop_threads", "set_num_threads", "use_deterministic_algorithms",
+    "are_deterministic_algorithms_enabled", "compile", "compiled_with_cxx11_abi", "cond",
+    "get_deterministic_debug_mode", "get_float32_matmul_precision", "get_num_interop_threads", "get_num_threads",
+    "is_deterministic_algorithms_warn_only_enabled", "is_warn_always_enabled", "set_deterministic_debug_mode",
+    "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads", "set_num_threads",
+    "set_warn_always", "use_deterministic_algorithms", "while_loop",
 ]  # fmt: skip
 
 _SETTINGS: dict[str, Any] = {
     "threads": os.cpu_count() or 1, "interop": 1, "precision": "highest", "deterministic": False,
+    "warn always": False,
 }  # fmt: skip
 
 
@@ -68,6 +72,35 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
     return False
 
 
+DEBUG_MODES = ("default", "warn", "error")
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """Remembered, like `use_deterministic_algorithms`."""
+    level = DEBUG_MODES.index(debug_mode) if isinstance(debug_mode, str) else debug_mode
+    _SETTINGS["deterministic"] = level > 0
+
+
+def get_deterministic_debug_mode() -> int:
+    """2 if deterministic operations are asked for, else 0."""
+    return 2 if _SETTINGS["deterministic"] else 0
+
+
+def set_warn_always(b: bool, /) -> None:
+    """Remembered: Python's own filters decide how often a warning is shown."""
+    _SETTINGS["warn always"] = b
+
+
+def is_warn_always_enabled() -> bool:
+    """What was set."""
+    return bool(_SETTINGS["warn always"])
+
+
+def compiled_with_cxx11_abi() -> bool:
+    """True: nothing is compiled that could have the old one."""
+    return True
+
+
 def set_flush_denormal(mode: bool) -> bool:
     """False: not supported, as PyTorch says on some processors."""
     return False
@@ -80,3 +113,24 @@ def compile(model: Any = None, **options: Any) -> Any:
     2
     """
     return (lambda function: function) if model is None else model
+
+
+def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()) -> Any:
+    """One of two functions of the operands, as a condition says.
+
+    >>> cond(True, lambda x: x + 1, lambda x: x - 1, (1,))
+    2
+    """
+    return (true_fn if bool(pred) else false_fn)(*operands)
+
+
+def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any) -> Any:
+    """Apply a function to values as long as a condition of them holds.
+
+    >>> while_loop(lambda i: i < 3, lambda i: (i + 1,), (0,))
+    (3,)
+    """
+    values = carried_inputs
+    while bool(cond_fn(*values)):
+        values = body_fn(*values)
+    return values

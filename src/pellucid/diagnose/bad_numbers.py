@@ -186,7 +186,7 @@ def _first_making(done: Pass) -> Operation | None:
 def _deliberate(operation: Operation) -> bool:
     """Whether an operation was told to write Inf: a mask."""
     given = any(isinstance(p, float) and not np.isfinite(p) for p in operation.params)
-    return given or operation.op in DELIBERATE and not operation.op == "cast"
+    return given or (operation.op in DELIBERATE and operation.op != "cast")
 
 
 def _spreads(operation: Operation, done: Pass) -> bool:
@@ -305,10 +305,11 @@ def _backward_root(done: Pass, flow: Flow) -> Root:
         f"{int(bad.sum())} of {bad.size} elements{_inputs_text(operation)}; first seen in pass {done.number}"
     )
     if chooser is not None:
+        first = _first_bad(operation)  # type: ignore[arg-type]
         return Root(
-            "nan-in-unselected-branch", spot,
-            f"{flow.op} is computed also where {chooser.op} does not select it: its derivative there is not finite, and "
-            "zero times that is NaN", evidence, done.number, (Related(chooser.spot, "the result is selected here"),),
+            "nan-in-unselected-branch", spot if first is operation else first.spot,
+            f"{first.op} is computed also where {chooser.op} does not select it: its derivative there is not finite, "
+            "and zero times that is NaN", evidence, done.number, (Related(chooser.spot, "the choice is made here"),),
         )  # fmt: skip
     code = _backward_code(flow)
     return Root(code, spot, BACKWARD_SENTENCES[code].format(op=flow.op), evidence, done.number)
@@ -347,6 +348,15 @@ def _chosen_later(operation: Operation, done: Pass) -> Operation | None:
                     seen.add(consumer)
                     stack.append(consumer)
     return None
+
+
+def _first_bad(operation: Operation) -> Operation:
+    """The operation of a branch in which its bad numbers begin, in forward: 1 / 0 before the product with it."""
+    while True:
+        bad = [v.maker for v in operation.inputs if v.maker is not None and v.array is not None and not _fine(v)]
+        if not bad:
+            return operation
+        operation = bad[0]
 
 
 def _inputs_text(operation: Operation | None) -> str:

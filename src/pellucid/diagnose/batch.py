@@ -139,7 +139,9 @@ def untouched(model: Module) -> Iterator[None]:
         np.random.set_state(states[2])  # noqa: NPY002
         for owner, name, buffer, before in buffers:
             owner._buffers[name] = buffer
-            if buffer is not None and not np.array_equal(buffer.array, before, equal_nan=before.dtype.kind in "fc"):
+            if buffer is None or before is None:
+                continue
+            if not np.array_equal(buffer.array, before, equal_nan=before.dtype.kind in "fc"):
                 with no_grad():
                     buffer.copy_(Tensor.from_data(before))
 

@@ -73,7 +73,8 @@ class doctor:
 
     def _look(self, done: Pass) -> None:
         """A pass has ended: let the rules look at it if it is one of the first, a sample, or a bad one."""
-        bad = done.backward is not None and not np.isfinite(done.backward.loss) or bool(done.bad_gradients)
+        finite = done.backward is None or np.isfinite(done.backward.loss)
+        bad = not finite or bool(done.bad_gradients)
         self._failed = self._failed + 1 if bad else 0
         if done.number < CLOSELY or (bad and self._failed <= PATIENCE) or _sampled(done.number):
             self._all_look(done)

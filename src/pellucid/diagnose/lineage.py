@@ -216,7 +216,10 @@ class Search:
                 yield Cut(code, spot_of(cut, code), cut, None, self.done.number, True)
 
     def _lost_behind(self, term: Value, terms: set[Value], limit: int = 500) -> Operation | None:
-        """The first operation behind a term that lost the graph of a parameter which learns."""
+        """The first operation behind a term that lost the graph of a parameter which learns.
+
+        A sample or a label made by argmax is data to whom it is given: a detach further on is the likelier slip.
+        """
         found, stack, seen = [], [term], {term}
         while stack and limit:
             maker, limit = stack.pop().maker, limit - 1
@@ -229,7 +232,7 @@ class Search:
             fresh = [value for value in maker.inputs if value not in seen and not value.requires_grad]
             stack.extend(fresh)
             seen.update(fresh)
-        return min(found, key=lambda operation: operation.order, default=None)
+        return min(found, key=lambda operation: (is_discrete(operation), operation.order), default=None)
 
     def _recognised(self, value: Value) -> Operation | None:
         """The way out of a number that Python has scaled or summed since: `0.01 * penalty.item()`."""

@@ -10,9 +10,9 @@ SEVERITIES = ("error", "warning", "info")
 # gradients went, then how the loop used them.
 ORDER = (
     "modified-in-place", "step-before-backward", "graph-kept-alive", "backward-twice", "wrong-target",
-    "nan-input", "nan-in-unselected-branch", "log-of-zero", "division-by-zero", "sqrt-at-zero", "out-of-domain", "overflow",
-    "stale-optimizer", "detached", "left-the-graph", "no-grad-region", "non-differentiable-op", "frozen-parameter",
-    "not-in-optimizer", "unused-parameter", "missing-zero-grad", "missing-step", "eval-mode-left-on",
+    "nan-input", "nan-in-unselected-branch", "log-of-zero", "division-by-zero", "sqrt-at-zero", "out-of-domain",
+    "overflow", "stale-optimizer", "detached", "left-the-graph", "no-grad-region", "non-differentiable-op",
+    "frozen-parameter", "not-in-optimizer", "unused-parameter", "missing-zero-grad", "missing-step", "eval-mode-left-on",
     "loss-input-mismatch", "double-softmax", "sigmoid-before-logits-loss", "suspicious-broadcast",
     "zero-initialised", "dead-relu", "clamped", "underflow", "unnormalised-input", "saturated-activation",
     "exploding-gradient", "learning-rate-too-high", "learning-rate-too-low", "vanishing-gradient",

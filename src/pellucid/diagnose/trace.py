@@ -249,7 +249,8 @@ class Trace:
         """A gradient went from one node to another."""
         array = getattr(d, "array", d)
         operation = self._by_node.get(id(node))
-        coming = [getattr(part, "array", part) for part in (g if isinstance(g, list) else [g]) if part is not None]
+        parts: list[Any] = g if isinstance(g, list) else [g]
+        coming = [getattr(part, "array", part) for part in parts if part is not None]
         incoming = float(np.sqrt(sum(norm_of(part) ** 2 for part in coming)))
         tensor = parent.tensor() if isinstance(parent, Leaf) else None
         flow = Flow(
@@ -335,7 +336,12 @@ class Trace:
     def close_pass(self) -> None:
         """Show the pass to the rules, let its arrays go and begin the next one."""
         done = self.open
-        self.on_pass(done)
+        try:
+            self.on_pass(done)  # may end the run
+        finally:
+            self._begin_pass(done)
+
+    def _begin_pass(self, done: Pass) -> None:
         done.forget()
         self.open = Pass(done.number + 1)
         self._pass_ticks.append(tick())
@@ -423,7 +429,8 @@ class Trace:
 
     def _note_update_by_hand(self, target: Tensor) -> None:
         """A write to the memory of a parameter without an optimizer is a step, too."""
-        if not isinstance(target.array, np.ndarray) or modes.current().grad and target.node is not None:
+        recorded = modes.current().grad and target.node is not None
+        if recorded or not isinstance(target.array, np.ndarray):
             return
         parameter = self._owner(target)
         if parameter is None:
@@ -448,7 +455,7 @@ class Trace:
                 0.0,
                 norm_of(target.array),
                 is_finite(target.array),
-            )  # fmt: skip
+            )
         )
 
     def _owner(self, target: Tensor) -> Parameter | None:

@@ -108,8 +108,6 @@ frozen = a.detach()
 y = frozen * x
 """
 
-UPDATE = {"badge": "UPDATE!"}
-
 PROGRAMS: tuple[dict[str, Any], ...] = (
     {
         "id": "chain", "title": "A chain: x → a → b → c", "source": CHAIN, "result": "c", "start": FROM_THE_START,
@@ -132,9 +130,8 @@ PROGRAMS: tuple[dict[str, Any], ...] = (
     {
         "id": "layer", "title": "A layer: y = tanh(Wx + b)", "source": LAYER, "result": "loss",
         "annotate": {
-            "W": {**UPDATE, "symbol": "∂loss/∂W = δ xᵀ  with  δ = ∂loss/∂y ⊙ (1 − y²)"},
-            "b": {**UPDATE, "symbol": "∂loss/∂b = δ"}, "z": {"symbol": "∂loss/∂z = δ = ∂loss/∂y ⊙ (1 − y²)"},
-            "y": {"symbol": "∂loss/∂y = 2y"},
+            "W": {"symbol": "∂loss/∂W = δ xᵀ"}, "b": {"symbol": "∂loss/∂b = δ"},
+            "z": {"symbol": "δ = ∂loss/∂y ⊙ (1 − y²)"}, "y": {"symbol": "∂loss/∂y = 2y"},
         },
         "note": "W and b are parameters: the optimizer changes them by their gradients. x is data.",
     },

@@ -35,7 +35,9 @@ class Exploration:
 
     def show(self) -> Path:
         """Open the page in the browser, from a temporary file."""
-        with tempfile.NamedTemporaryFile("w", suffix=".html", prefix="pellucid-", delete=False, encoding="utf-8") as file:
+        with tempfile.NamedTemporaryFile(
+            "w", suffix=".html", prefix="pellucid-", delete=False, encoding="utf-8"
+        ) as file:
             file.write(self.html())
         path = Path(file.name)
         webbrowser.open(path.as_uri())

@@ -168,7 +168,7 @@ def _argument(source: "Item | float | None") -> str:
 
 def _brief(item: Item) -> str:
     if not item.is_operation:
-        return item.op
+        return "input" if item.row == "leaf" else item.op
     if item.module:
         return f"{item.module}:{item.op}"
     if len(item.formula) > SHORT:

@@ -63,7 +63,12 @@ def snapshot(
         raise TypeError("explore takes inputs only after a function: explore(f, x), or explore(f(x))")
     graph = _graph(y, watch, found, gradient)
     _annotate(graph, annotate or {})
-    data = {"version": VERSION, "title": title or f"Graph of {graph.items[graph.root].called}", "note": note, **_data(graph)}
+    data = {
+        "version": VERSION,
+        "title": title or f"Graph of {graph.items[graph.root].called}",
+        "note": note,
+        **_data(graph),
+    }
     data["controls"] = _controls(graph, controls or {})
     data["start"] = dict(start or {"mode": "backward", "step": len(graph.moves) - 1} if graph.moves else {})
     data["training"] = None if training is None else training.as_json()
@@ -102,7 +107,9 @@ def _data(graph: Graph) -> dict[str, Any]:
     sources: dict[tuple[str, int], int] = {}
     groups, member = grouped(graph)
     lines: list[dict[str, Any]] = []
-    nodes = [_node(graph, item, heat, _source(item.place, sources, lines), member.get(item.index)) for item in graph.items]
+    nodes = [
+        _node(graph, item, heat, _source(item.place, sources, lines), member.get(item.index)) for item in graph.items
+    ]
     numbers = {id(edge): i for i, edge in enumerate(graph.edges)}
     return {
         "root": graph.root, "live": graph.live, "nodes": nodes, "edges": [_edge(edge) for edge in graph.edges],
@@ -125,7 +132,9 @@ def _node(graph: Graph, item: Item, heat: int, source: int | None, group: int | 
         "params": list(item.params), "source": source, "module": item.module, "group": group,
         "paths": paths_text(graph, item.index), "badge": item.badge, "symbol": item.symbol,
     }  # fmt: skip
-    return {key: value for key, value in told.items() if value not in ("", None, []) or key in ("value", "grad", "inputs")}
+    return {
+        key: value for key, value in told.items() if value not in ("", None, []) or key in ("value", "grad", "inputs")
+    }
 
 
 def _number(constant: float | None) -> Any:

@@ -180,7 +180,9 @@ class _Builder:
 
     def watched_results(self, node: Node) -> tuple[Call, int] | None:
         """The call behind an operation with several results: it is filed under each of them."""
-        return next((self.watch.calls[pick] for pick in self.lone_picks.get(node, ()) if pick in self.watch.calls), None)
+        return next(
+            (self.watch.calls[pick] for pick in self.lone_picks.get(node, ()) if pick in self.watch.calls), None
+        )
 
     def note_kept(self, item: Item, node: Node, kept: dict[str, Any]) -> None:
         """What a rule kept is the value of the result, or of an input."""
@@ -315,7 +317,9 @@ def _kept(node: Node) -> tuple[dict[str, Any], tuple[Any, ...]]:
 
 def _constant(value: Any) -> Any:
     """The value of an input without graph, where a rule kept it."""
-    return float(np.asarray(value).real) if isinstance(value, (np.ndarray, np.generic)) and np.size(value) == 1 else None
+    return (
+        float(np.asarray(value).real) if isinstance(value, (np.ndarray, np.generic)) and np.size(value) == 1 else None
+    )
 
 
 def _plain_params(params: Iterable[Any]) -> tuple[Any, ...]:
@@ -337,7 +341,9 @@ def _recompute(items: Iterable[Item]) -> None:
 def _computed(p: Any, values: list[Any], item: Item) -> Any:
     like = next((np.asarray(value).dtype for value in values if not isinstance(value, float)), None)
     try:
-        y = p.forward(*(np.asarray(value, like if isinstance(value, float) else None) for value in values), *item.params)
+        y = p.forward(
+            *(np.asarray(value, like if isinstance(value, float) else None) for value in values), *item.params
+        )
     except Exception:  # a row may take params that are not shown: then its value stays unknown
         return None
     return y if np.shape(y) == item.shape else None

@@ -46,11 +46,11 @@ class Training:
     def step(self, loss: "Tensor | float", note: str = "") -> None:
         """Note one step: its loss, and parameters and gradients as they are now."""
         number = len(self.losses)
-        self.losses.append(plain_number(_three(loss.array.item() if isinstance(loss, Tensor) else loss)))
+        self.losses.append(plain_number(f"{loss.array.item() if isinstance(loss, Tensor) else loss:.6g}"))
         for name, tensor in self.parameters.items():
             gradient = tensor._grad
-            self.sizes[name].append(plain_number(_three(norm(tensor.array))))
-            self.slopes[name].append(0 if gradient is None else plain_number(_three(norm(gradient.array))))
+            self.sizes[name].append(plain_number(_brief_text(norm(tensor.array))))
+            self.slopes[name].append(0 if gradient is None else plain_number(_brief_text(norm(gradient.array))))
         if number % self._every == 0:
             self.frames.append({"step": number, "note": note, "parameters": self._pictures()})
             if len(self.frames) > FRAMES:  # half as many from now on
@@ -59,7 +59,10 @@ class Training:
 
     def _pictures(self) -> dict[str, Any]:
         return {
-            name: {"value": _brief(tensor.array), "grad": None if tensor._grad is None else _brief(tensor._grad.array)}
+            name: {
+                "value": _picture(tensor.array),
+                "grad": None if tensor._grad is None else _picture(tensor._grad.array),
+            }
             for name, tensor in self.parameters.items()
         }
 
@@ -68,15 +71,15 @@ class Training:
         return {"loss": self.losses, "norms": self.sizes, "gradients": self.slopes, "frames": self.frames}
 
 
-def _brief(array: np.ndarray) -> dict[str, Any]:
+def _picture(array: np.ndarray) -> dict[str, Any]:
     """The summary of an array with as few digits as a picture needs."""
     told = summary(array, HEAT)
     told.pop("histogram", None)
     if "numbers" in told:
         told = {name: told[name] for name in ("shape", "numbers")}
-        told["numbers"] = [n if isinstance(n, str) else plain_number(_three(n)) for n in told["numbers"]]
+        told["numbers"] = [n if isinstance(n, str) else plain_number(_brief_text(n)) for n in told["numbers"]]
     return told
 
 
-def _three(value: float) -> str:
+def _brief_text(value: float) -> str:
     return f"{value:.4g}"

@@ -14,19 +14,43 @@ ROWS = {"+": "add", "*": "mul"}
 
 def value_graph(root: Value, scope: dict[str, Any]) -> Graph:
     """The graph of a Value; its `grad` fields are neither read nor written."""
-    names = {value: name for name, value in reversed(scope.items()) if isinstance(value, Value) and name.isidentifier()}
+    names = _names(scope)
     items: dict[Value, Item | float] = {}
-    for value in root.graph():
-        name = value.label or names.get(value, "")
-        items[value] = value.data if _is_number(value, name, root) else _item(value, name, items)
+    order = root.graph()
+    numbers = _numbers(order, names)
+    for value in order:
+        items[value] = value.data if value in numbers else _item(value, names.get(value, ""), items)
     graph = Graph([item for item in items.values() if isinstance(item, Item)], items[root])  # type: ignore[arg-type]
     _walk(graph, {item.index: value for value, item in items.items() if isinstance(item, Item)})
     return graph
 
 
-def _is_number(value: Value, name: str, root: Value) -> bool:
-    """A Python number that met a Value: it stays in the formula."""
-    return not value._inputs and not name and value is not root
+def _names(scope: dict[str, Any]) -> dict[Value, str]:
+    """The user's variables, and the places in their lists: `weights[0]`."""
+    found: dict[Value, str] = {}
+    for name, held in scope.items():
+        if isinstance(held, Value) and name.isidentifier():
+            found.setdefault(held, name)
+    for name, held in scope.items():
+        if type(held) in (list, tuple) and not name.startswith("_"):
+            for place, value in enumerate(held):
+                if isinstance(value, Value):
+                    found.setdefault(value, f"{name}[{place}]")
+    return found
+
+
+def _numbers(order: list[Value], names: dict[Value, str]) -> set[Value]:
+    """Python numbers that met a Value: made right before their only use, without a name. They stay in the formula."""
+    uses: dict[Value, list[Value]] = {}
+    for value in order:
+        for source in value._inputs:
+            uses.setdefault(source, []).append(value)
+    return {
+        value
+        for value, users in uses.items()
+        if not value._inputs and not value.label and value not in names and len(users) == 1
+        and users[0]._made == value._made + 1 and len(users[0]._inputs) > 1
+    }  # fmt: skip
 
 
 def _item(value: Value, name: str, items: "dict[Value, Item | float]") -> Item:
@@ -34,7 +58,7 @@ def _item(value: Value, name: str, items: "dict[Value, Item | float]") -> Item:
     row = "pow_number" if power else ROWS.get(value._op, value._op or "leaf")
     return Item(
         row, "pow" if power else row, [items[source] for source in value._inputs],
-        params=(float(value._op[2:]),) if power else (), name=name, value=np.asarray(float(value.data)), needs=True,
+        params=(float(value._op[2:]),) if power else (), name=value.label or name, value=np.asarray(float(value.data)), needs=True,
         born=value._made,
     )  # fmt: skip
 

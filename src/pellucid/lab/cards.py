@@ -68,7 +68,7 @@ def read_deck(path: str | Path | None = None) -> Deck:
         if card.id in cards:
             raise node.place.error(f"the id {card.id!r} stands here twice")
         cards[card.id] = card
-    return Deck(fields["deck"].text(), tuple(cards.values()))
+    return Deck(" ".join(fields["deck"].text().split()), tuple(cards.values()))
 
 
 def _card(node: Node) -> Card:

@@ -4,9 +4,12 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pellucid.lab.reading import LabError
+
+if TYPE_CHECKING:
+    from pellucid.lab.cards import Card
 
 
 def add_commands(commands: Any) -> None:
@@ -74,24 +77,34 @@ def _drill(options: argparse.Namespace) -> None:
     from pellucid.lab.progress import Progress
     from pellucid.lab.review import all_cards, drill, listing, statistics
 
+    if options.list:
+        print(listing(_cards(options)))
+        return
     with Progress.opened(options.data) as progress:
         cards = of_topic(all_cards(progress, options.deck), options.topic)
-        if options.list:
-            print(listing(cards))
-        elif options.stats:
+        if options.stats:
             print(statistics(progress, cards))
         else:
             drill(progress, cards, options.new)
 
 
-def _export(options: argparse.Namespace) -> None:
-    from pellucid.lab.cards import Deck, of_topic, read_deck
-    from pellucid.lab.export import TEXTS, write
-    from pellucid.lab.progress import Progress
+def _cards(options: argparse.Namespace) -> "list[Card]":
+    """What would be drilled; to look at it makes no file."""
+    from pellucid.lab.cards import of_topic, read_deck
+    from pellucid.lab.progress import Progress, default_path
     from pellucid.lab.review import all_cards
 
+    if not Path(options.data or default_path()).exists():
+        return of_topic(read_deck(options.deck).cards, options.topic)
     with Progress.opened(options.data) as progress:
-        cards = of_topic(all_cards(progress, options.deck), options.topic)
+        return of_topic(all_cards(progress, options.deck), options.topic)
+
+
+def _export(options: argparse.Namespace) -> None:
+    from pellucid.lab.cards import Deck, read_deck
+    from pellucid.lab.export import TEXTS, write
+
+    cards = _cards(options)
     deck = Deck(read_deck(options.deck).name, tuple(cards))
     output = options.output or ("cards.apkg" if options.format == "apkg" else None)
     if output is None:
@@ -103,14 +116,13 @@ def _export(options: argparse.Namespace) -> None:
 
 def _import(options: argparse.Namespace) -> None:
     from pellucid.lab.cards import read_deck
-    from pellucid.lab.export import read_foreign, to_yaml
-    from pellucid.serialization.atomic import write_whole
+    from pellucid.lab.export import read_foreign, to_yaml, write_bytes
 
     deck = read_foreign(options.file)
     if options.output is None:
         sys.stdout.write(to_yaml(deck))
         return
-    write_whole(options.output, lambda out: out.write(to_yaml(deck).encode()) and None)
+    write_bytes(options.output, to_yaml(deck).encode())
     count = len(read_deck(options.output).cards)
     print(f"{count} cards written to {options.output}: pellucid drill --deck {Path(options.output)}")
 

@@ -15,8 +15,9 @@ import sqlite3
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from pellucid.lab.cards import IDENTIFIER, Card, Deck
 from pellucid.lab.reading import LabError, Place, needed, read_text
@@ -26,13 +27,20 @@ from pellucid.serialization.atomic import write_whole
 DECK_NUMBER, MODEL_NUMBER = 2_051_118_347, 1_904_225_561
 HEADERS = ["#separator:tab", "#html:false", "#notetype:Basic", "#tags column:3", "#guid column:4"]
 HEADING = re.compile(r"## ([^ ]+) · ([^ ]+)")
-FORMATS = ("tsv", "apkg", "markdown")
 
 
 def write(deck: Deck, format: str, path: str | Path) -> None:
-    """Write a deck to a file in one of the formats; the file is there whole or not at all."""
-    raw = to_apkg(deck, _moment()) if format == "apkg" else TEXTS[format](deck).encode()
-    write_whole(path, lambda out: out.write(raw) and None)
+    """Write a deck to a file in one of the formats."""
+    write_bytes(path, to_apkg(deck, _moment()) if format == "apkg" else TEXTS[format](deck).encode())
+
+
+def write_bytes(path: str | Path, raw: bytes) -> None:
+    """Write a file; it is there whole or not at all."""
+
+    def put(out: BinaryIO) -> None:
+        out.write(raw)
+
+    write_whole(path, put)
 
 
 def _moment() -> float:
@@ -69,9 +77,9 @@ def to_tsv(deck: Deck) -> str:
 def from_tsv(text: str, file: str) -> Deck:
     """Read what `to_tsv` writes, or any two columns of fronts and backs."""
     lines = text.split("\n")
-    settings = [line for line in itertools.takewhile(lambda line: line.startswith("#"), lines)]
+    settings = list(itertools.takewhile(lambda line: line.startswith("#"), lines))
     name = _checked_settings(settings, file)
-    cards = []
+    cards: list[tuple[Place, list[str]]] = []
     for line, row in _rows("\n".join(lines[len(settings) :]), len(settings), file):
         place = Place(file, line, 1)
         if not 2 <= len(row) <= 4:
@@ -251,4 +259,4 @@ def to_yaml(deck: Deck) -> str:
     return str(yaml.safe_dump({"deck": deck.name, "cards": cards}, allow_unicode=True, sort_keys=False, width=110))
 
 
-TEXTS = {"tsv": to_tsv, "markdown": to_markdown}
+TEXTS: dict[str, Callable[[Deck], str]] = {"tsv": to_tsv, "markdown": to_markdown}

@@ -36,6 +36,7 @@ class Verdict:
 
     right: bool
     remarks: tuple[str, ...] = ()
+    printed: str = ""  # by the learner's program
 
 
 def grade(question: Question, answer: str, language: str = "en", limit: float = LIMIT) -> Verdict:
@@ -84,7 +85,7 @@ def _grade_free(question: Question, answer: str, language: str, limit: float) ->
 def _grade_code(question: Question, answer: str, language: str, limit: float) -> Verdict:
     result = run(answer, question.check or "", language, limit)
     remarks = tuple(result["remarks"])
-    return Verdict(not remarks, remarks)
+    return Verdict(not remarks, remarks, result["printed"])
 
 
 GRADERS: dict[str, Callable[[Question, str, str, float], Verdict]] = {
@@ -120,6 +121,8 @@ def _number(text: str, language: str, limit: float) -> float:
     """A number, or an expression that is computed."""
     with suppress(ValueError):
         return float(text)
+    if not text:
+        raise LabError(say(language, "unreadable", text=text))
     result = run(f"answer = ({text})", "", language, limit, names=["answer"])
     value = result["values"].get("answer")
     if value is None:
@@ -172,7 +175,10 @@ def _wait(command: list[str], printed: Path, limit: float) -> int | None:
 def _end(process: "subprocess.Popen[bytes]") -> None:
     """End a process and what it started; they are a session of their own."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
     process.wait()
 
 

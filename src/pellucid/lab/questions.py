@@ -11,6 +11,7 @@ A part whose number is a sum over paths names them, so that a learner can be tol
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pellucid.lab.cards import DATA, TOPICS, Card
 from pellucid.lab.reading import LabError, Node, read
@@ -119,15 +120,13 @@ def _question(node: Node) -> Question:
     kind = node.content["kind"].choice(REQUIRED)
     fields = node.fields([*ALWAYS, *REQUIRED[kind]], ["predict", *OPTIONAL[kind]])
     topic = fields["topic"].choice(TOPICS)
-    texts = {name: _text(fields[name]) for name in ("predict", "worked") if name in fields}
-    snippets = {
-        name: fields[name].text() for name in ("compute", "starter", "solution", "check") if name in fields
-    }  # fmt: skip
+    texts: dict[str, Any] = {name: _text(fields[name]) for name in ("predict", "worked") if name in fields}
+    texts |= {name: fields[name].text() for name in ("compute", "starter", "solution", "check") if name in fields}
     return Question(
         _numbered(fields["id"], topic), topic, kind, _text(fields["question"]), _text(fields["explain"]),
         choices=_choices(fields["choices"], kind) if "choices" in fields else (),
         parts=_parts(fields), tolerance=fields["tolerance"].number() if "tolerance" in fields else 1e-3,
-        **texts, **snippets,
+        **texts,
     )  # fmt: skip
 
 

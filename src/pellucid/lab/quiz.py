@@ -42,6 +42,7 @@ def ask(question: Question, language: str) -> Verdict:
     for letter, choice in zip("abcdefghij", question.choices, strict=False):
         print(f"  {letter}) {choice.text[language]}")
     verdict = _judged(question, language)
+    print(verdict.printed, end="")
     for remark in verdict.remarks:
         print(f"  {remark}")
     print(say(language, "right" if verdict.right else "wrong"))

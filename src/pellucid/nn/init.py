@@ -74,10 +74,29 @@ def trunc_normal_(
     if mean < a - 2 * std or mean > b + 2 * std:
         warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The values may be distributed incorrectly.")
     low, high = (0.5 * (1 + math.erf((bound - mean) / std / math.sqrt(2))) for bound in (a, b))
-    tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
-    tensor.erfinv_()
-    tensor.mul_(std * math.sqrt(2.0)).add_(mean)
-    return tensor.clamp_(min=a, max=b)  # type: ignore[no-any-return]
+    draw = _normal_inside if high - low > 0.3 else _uniform_accepted
+    return draw(tensor, mean, std, a, b, generator)
+
+
+def _normal_inside(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> Tensor:
+    """Normal numbers, drawn again where they fall outside: most do not."""
+    low, high = tensor.new_tensor(a).item(), tensor.new_tensor(b).item()  # the bounds as the dtype holds them
+    tensor.normal_(mean, std, generator=generator)
+    while bool((outside := (tensor < low) | (tensor > high)).any()):
+        tensor.copy_(torch.where(outside, torch.empty_like(tensor).normal_(mean, std, generator=generator), tensor))
+    return tensor
+
+
+def _uniform_accepted(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> Tensor:
+    """Uniform numbers of [a, b], each accepted with the density there over the largest, and else drawn again."""
+    peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+    pending = torch.ones_like(tensor, dtype=torch.bool)
+    while bool(pending.any()):
+        candidates = torch.empty_like(tensor).uniform_(a, b, generator=generator)
+        tensor.copy_(torch.where(pending, candidates, tensor))
+        density = candidates.sub_(mean).div_(std).pow_(2).mul_(-0.5).sub_(peak)
+        pending &= torch.empty_like(tensor).uniform_(generator=generator).log_() > density
+    return tensor
 
 
 @silently
@@ -196,3 +215,22 @@ def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = No
         order: Any = torch.randperm(rows)
         tensor[order[:zeros], column] = 0
     return tensor  # type: ignore[no-any-return]
+
+
+def _renamed(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """An initialiser under the name it had before PyTorch 0.4, without the underscore; it warns."""
+    old, new = function.__name__[:-1], function.__name__
+
+    @wraps(function)
+    def initialise(*args: Any, **kwargs: Any) -> Tensor:
+        warn(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning)
+        return function(*args, **kwargs)
+
+    initialise.__name__ = initialise.__qualname__ = old
+    return initialise
+
+
+uniform, normal, constant, eye, dirac = map(_renamed, (uniform_, normal_, constant_, eye_, dirac_))
+xavier_uniform, xavier_normal = _renamed(xavier_uniform_), _renamed(xavier_normal_)
+kaiming_uniform, kaiming_normal = _renamed(kaiming_uniform_), _renamed(kaiming_normal_)
+orthogonal, sparse = _renamed(orthogonal_), _renamed(sparse_)

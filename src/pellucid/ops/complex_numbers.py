@@ -19,7 +19,7 @@ from pellucid.ops.arguments import refusal
 from pellucid.ops.compare import only, pairs, sign_of
 from pellucid.ops.elementwise import cos, sin
 from pellucid.ops.layout import stride
-from pellucid.ops.operation import LAYOUT_DECIDES, Draw, Sample, broadcast_hint, call, operation, publish, unary_samples
+from pellucid.ops.operation import LAYOUT_DECIDES, Draw, Sample, broadcast_hint, call, operation, operation, publish, unary_samples
 from pellucid.ops.select import drop, kind_of
 from pellucid.ops.shape import zeros_like_row
 
@@ -168,19 +168,23 @@ polar_row = bind(
         jvp=_polar_jvp, dtypes="equal", elementwise=True, hint=broadcast_hint,
     )
 )  # fmt: skip
-publish(
-    complex_row, name="complex", samples=pairs, methods=(),
-    doc="""The complex tensor with these two parts.
+
+
+@operation(name="complex", samples=pairs, methods=())
+def complex_(real: Any, imag: Any) -> Any:
+    """The complex tensor with these two parts.
 
     >>> import pellucid as torch
     >>> torch.complex(torch.tensor([1.0]), torch.tensor([2.0]))
     tensor([1.+2.j])
-    """,
-)  # fmt: skip
-publish(
-    polar_row, name="polar", samples=pairs, methods=(), domain=(0.3, 2.0),  # a size is positive
-    doc="The complex tensor with these sizes and angles.",
-)  # fmt: skip
+    """
+    return complex_row(real, imag)
+
+
+@operation(samples=pairs, methods=(), domain=(0.3, 2.0))  # a size is positive
+def polar(abs: Any, angle: Any) -> Any:
+    """The complex tensor with these sizes and angles."""
+    return polar_row(abs, angle)
 
 
 # --- size, direction, angle

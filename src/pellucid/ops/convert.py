@@ -164,7 +164,7 @@ def type_(input: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
         if named is None:
             raise refusal(ValueError, f"invalid type: '{dtype}'")
         dtype = dtypes.DTYPE_NAMES[named]
-    return to(input, dtype)
+    return to(input, getattr(dtype, "dtype", dtype))  # an old type such as torch.FloatTensor has a dtype
 
 
 attach("type", type_)

@@ -113,6 +113,14 @@ def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, .
     return _views(split_row, input, parts_of_size(input, split_size_or_sections, dim))
 
 
+def _split_method(self: Any, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Like torch.split, whose argument has another name."""
+    return split(self, split_size, dim)
+
+
+Tensor.split = _split_method  # type: ignore[attr-defined]
+
+
 def parts_of_size(input: Any, split_size: Any, dim: int) -> Indices:
     """The indices of parts of one size; the last may be smaller."""
     _needs_dimension(input, "split")

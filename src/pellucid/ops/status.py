@@ -15,7 +15,8 @@ from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import refusal
 
 __all__ = [
-    "get_default_device", "is_inference", "is_nonzero", "result_type", "set_default_device", "typename",
+    "get_default_device", "get_device", "is_inference", "is_nonzero", "result_type", "set_default_device",
+    "set_default_tensor_type", "typename",
 ]  # fmt: skip
 
 ALWAYS = {"is_cpu": True} | dict.fromkeys(
@@ -40,6 +41,24 @@ for _name, _value in ALWAYS.items():
 def get_device(self: Tensor) -> int:
     """-1: the tensor is on the CPU."""
     return -1
+
+
+@attribute
+def record_stream(self: Tensor, stream: Any) -> None:
+    """Nothing: there are no streams."""
+
+
+@attribute
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether two tensors are the same view of the same memory."""
+    one, other = self.array.__array_interface__, tensor.array.__array_interface__
+    return all(one[key] == other[key] for key in ("data", "shape", "strides", "typestr"))
+
+
+@attribute
+def __reversed__(self: Tensor) -> Tensor:
+    """The tensor with the order of its first dimension turned round."""
+    return self.flip(0) if self.ndim else self  # type: ignore[attr-defined, no-any-return]
 
 
 @attribute
@@ -141,6 +160,28 @@ def typename(obj: Any) -> str:
     'torch.FloatTensor'
     """
     return str(obj.type()) if isinstance(obj, Tensor) else f"{type(obj).__module__}.{type(obj).__qualname__}"  # type: ignore[attr-defined]
+
+
+def set_default_tensor_type(t: Any, /) -> None:
+    """Choose the default dtype by the old name of a type of tensor, or by the type.
+
+    >>> import pellucid as torch
+    >>> torch.set_default_tensor_type("torch.DoubleTensor")
+    >>> torch.ones(1).dtype
+    torch.float64
+    >>> torch.set_default_tensor_type(torch.FloatTensor)
+    """
+    name = t if isinstance(t, str) else getattr(t, "__name__", str(t))
+    kind = TYPES.get(name.rpartition(".")[2])
+    if kind is None or "cuda" in str(t):
+        raise TypeError(f"invalid type object: only the CPU's floating-point types are supported, not {t!r}")
+    dtypes.set_default_dtype(kind)
+
+
+TYPES = {
+    "FloatTensor": dtypes.float32, "DoubleTensor": dtypes.float64, "HalfTensor": dtypes.float16,
+    "BFloat16Tensor": dtypes.bfloat16,
+}  # fmt: skip
 
 
 def set_default_device(device: Any) -> None:

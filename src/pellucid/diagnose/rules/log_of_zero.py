@@ -12,8 +12,8 @@ from pellucid.diagnose.trace import Trace
 class LogOfZero(Rule):
     """A logarithm (or a log-probability) of zero is minus infinity, of a negative number NaN.
 
-    It often comes one step late: a softmax or sigmoid rounds to exactly 0 or 1 once the model is sure, and the logarithm
-    after it breaks. The functions that take logits (log_softmax, binary_cross_entropy_with_logits) never leave the
+    It often comes late: a softmax or sigmoid rounds to exactly 0 or 1 once the model is sure, and the logarithm after
+    it breaks. The functions that take logits (log_softmax, binary_cross_entropy_with_logits) never leave the
     logarithm and cannot.
     """
 

@@ -10,8 +10,8 @@ from pellucid.diagnose.trace import Trace
 
 
 class SqrtAtZero(Rule):
-    """The derivative of a square root at zero is infinite: the loss is fine, the gradient is Inf, and NaN follows as soon
-    as it meets a zero.
+    """The derivative of a square root at zero is infinite: the loss is fine, the gradient is Inf, and NaN follows once
+    it meets a zero.
 
     Distances of equal points, norms written by hand, the deviation of a constant and powers below one do it. An epsilon
     inside the root cures it; torch.linalg.norm has a finite subgradient at zero.

@@ -42,11 +42,13 @@ class SuspiciousBroadcast(Rule):
 
     def _losses(self, done: Pass) -> Iterator[tuple[Spot, str, Value, Value]]:
         for call in done.losses:
-            both = call.input is not None and call.target is not None
-            if both and call.name in LOSSES and _grows(call.input, call.target):
-                yield call.spot, call.name, call.input, call.target
-            elif both and call.name in LOSSES:
-                yield from self._targets(call.input, call.target)
+            given, target = call.input, call.target
+            if given is None or target is None or call.name not in LOSSES:
+                continue
+            if _grows(given, target):
+                yield call.spot, call.name, given, target
+            else:
+                yield from self._targets(given, target)
 
     def _operations(self, done: Pass) -> Iterator[tuple[Spot, str, Value, Value]]:
         for operation in done.of(*PAIRWISE):
@@ -62,7 +64,7 @@ class SuspiciousBroadcast(Rule):
             if prediction.requires_grad and not target.requires_grad and target.size == prediction.size**2 > 1:
                 grown = _grown_from(target)
                 if grown is not None and not _meant(grown) and grown.inputs[0].size == prediction.size:
-                    yield grown.spot, grown.op, *grown.inputs[:2]
+                    yield grown.spot, grown.op, grown.inputs[0], grown.inputs[1]
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         for spot, (op, first, second, shape, since) in self.seen.items():

@@ -218,7 +218,7 @@ def _vanished(measured: Profile) -> tuple[float, int, bool, Spot, Operation] | N
     if len(layers.norms) >= LAYERS and _fell(measured):
         return layers.ratio, len(layers.norms), False, spot, measured.operations[spot]
     for chain in measured.repeated.values():
-        if chain.ratio < (TINY if measured.starved else REPEATED):
+        if _faded(chain) or (measured.starved and chain.ratio < TINY):
             return chain.ratio, len(chain.norms), True, spot, measured.operations[spot]
     return None
 

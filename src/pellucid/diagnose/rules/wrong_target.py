@@ -80,10 +80,10 @@ class WrongTarget(Rule):
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         crash = trace.crash
-        refused = crash is not None and not isinstance(crash.error, Warning)  # python -W error
-        if refused and self.failed is not None and _of_target(str(crash.error)):
+        error = None if crash is None or isinstance(crash.error, Warning) else crash.error  # python -W error
+        if error is not None and self.failed is not None and _of_target(str(error)):
             call, described = self.failed
-            said = str(crash.error).splitlines()[0]
+            said = str(error).splitlines()[0]
             yield Finding(
                 self.code, call.spot, f"{call.name} refuses its target: {said}", described, _fix_for(said),
                 since=trace.open.number,

@@ -3,6 +3,7 @@
 const BOX = [152, 104];
 const LONGEST_SOURCE = 20; // letters of a source line that fit into a box
 const GROUP = [180, 84];
+const CROWD = 24; // boxes; among more, only lines of the step and of the selected box have labels
 const FAR = 0.3; // below this scale no text can be read
 const GRADIENT_STATES = { never: "no gradient goes here", waiting: "gradient not there yet", partial: "not all paths yet", done: "" };
 
@@ -37,7 +38,7 @@ class Drawing {
   /** Small graphs have room for a label on every line. */
   distances() {
     const few = this.view.boxes.length <= 60;
-    return this.across ? { across: true, gap: few ? 112 : 80, space: 28 } : { across: false, gap: few ? 76 : 56, space: 22 };
+    return this.across ? { across: true, gap: few ? 124 : 80, space: 28 } : { across: false, gap: few ? 76 : 56, space: 22 };
   }
 
   /** Where each line leaves and enters: uses of one box side by side, lines between the same boxes apart. */
@@ -223,7 +224,8 @@ class Drawing {
   }
 
   lineLabel(line, [x, y], lit, delivered) {
-    if (this.app.mode !== "backward" || line.edges.length > 1 || !(lit || delivered)) return null;
+    const crowded = this.view.boxes.length > CROWD && line.edges[0].from !== this.app.selected;
+    if (this.app.mode !== "backward" || line.edges.length > 1 || !(lit || (delivered && !crowded))) return null;
     const text = edgeLabel(this.app.model, line.edges[0], lit);
     return text ? svgEl("text", { x, y: y + (this.across ? -6 : 4), class: `line-label${lit ? " lit" : ""}`, text }) : null;
   }
@@ -243,6 +245,7 @@ class Drawing {
     this.numbers(group, node, known, gradient);
     const source = sourceLine(model, node);
     if (source) group.append(svgEl("text", { x: 11, y: height - 12, class: "source", text: clip(source, LONGEST_SOURCE) }));
+    if (node.symbol) group.append(svgEl("text", { x: width / 2, y: height + 17, class: "symbol", "text-anchor": "middle", text: clip(node.symbol, 32) }));
     if (node.badge) group.append(badge(node.badge, width));
     if (bad) group.append(svgEl("text", { x: width - 12, y: 50, "text-anchor": "end", class: "warning", text: "⚠" }));
     group.append(svgEl("title", { text: tooltip(model, node, mode, step) }));

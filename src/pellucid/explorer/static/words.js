@@ -23,7 +23,9 @@ function shown(value) {
 
 /** Three significant digits, for norms in boxes. */
 function brieflyShown(value) {
-  return value === null || !Number.isFinite(value) ? shown(value) : shown(Number(value.toPrecision(3)));
+  if (value === null || !Number.isFinite(value) || value === 0 || Math.abs(value) >= 1e-3) return shown(value && Number(value.toPrecision(3)));
+  const [mantissa, exponent] = value.toExponential(2).split("e");
+  return `${Number(mantissa)}e${Number(exponent)}`;
 }
 
 /** A number that follows a × or a +: in parentheses if it is negative. */

@@ -102,7 +102,9 @@ def _check(options: argparse.Namespace) -> int:
     prediction = _prediction(lab, folder, options.predict)
     result = check(lab, folder)
     all_met, missing = result.passed, "answer the question above: --predict TEXT"
-    result.outcomes.append(Outcome("you made a prediction before the reveal", bool(prediction), "" if prediction else missing))
+    result.outcomes.append(
+        Outcome("you made a prediction before the reveal", bool(prediction), "" if prediction else missing)
+    )
     print(f"\n{lab.title}: {sum(o.met for o in result.outcomes)} of {len(result.outcomes)}")
     print("\n".join(map(str, result.outcomes)))
     if not all_met and result.printed:

@@ -118,5 +118,7 @@ def agrees(answer: str, truth: str) -> bool:
 def compared(lab: Lab, prediction: str) -> str:
     """A prediction against the truth, which is computed now."""
     truth = lab.checks.truth()
-    verdict = "as you said" if agrees(prediction, truth) else "not what you expected: that is where something is learned"
+    verdict = (
+        "as you said" if agrees(prediction, truth) else "not what you expected: that is where something is learned"
+    )
     return f"you predicted: {prediction}\nthe truth:     {truth} ({verdict})\n\n{lab.reveal}"

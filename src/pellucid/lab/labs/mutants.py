@@ -41,7 +41,9 @@ def mutants(source: str) -> list[Mutant]:
     tree = Accumulations().visit(ast.parse(source))
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Value"]
     methods = [node for cls in classes for node in cls.body if isinstance(node, ast.FunctionDef)]
-    return [Mutant(mistake, _with(tree, method, changed)) for method in methods for mistake, changed in _mistakes(method)]
+    return [
+        Mutant(mistake, _with(tree, method, changed)) for method in methods for mistake, changed in _mistakes(method)
+    ]
 
 
 def _with(tree: ast.Module, method: ast.FunctionDef, changed: ast.FunctionDef) -> str:
@@ -136,9 +138,9 @@ class SwapsFactors(AtAccumulation):
     def changed(self, node: ast.AugAssign) -> ast.AST:
         target = node.target.value  # type: ignore[union-attr]
         own = ast.Attribute(target, "data", ast.Load())
-        node.value = _Replaced(lambda part: isinstance(part, ast.Attribute) and part.attr == "data", lambda part: own).visit(
-            node.value
-        )
+        node.value = _Replaced(
+            lambda part: isinstance(part, ast.Attribute) and part.attr == "data", lambda part: own
+        ).visit(node.value)
         return node
 
 

@@ -118,7 +118,7 @@ def _beside(moment: np.ndarray, x: np.ndarray) -> np.ndarray:
 def _sums(x: np.ndarray, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
     """The sum of each group and that of its squares."""
     if x.ndim == 2:
-        return np.vecdot(x, ones(x.shape[1], x.dtype)), np.vecdot(x, x)
+        return x.dot(ones(x.shape[1], x.dtype)), np.vecdot(x, x)
     axes = layout.axes
     if x.ndim != 4 or x.shape[3] == 1 or not x.size:
         return add_reduce(x, axes, keepdims=True), add_reduce(x * x, axes, keepdims=True)
@@ -251,7 +251,7 @@ def _few_rows_back(
     turn *= share
     subtract(weighted, z * turn[:, None], dx)
     if centred:
-        middle = np.vecdot(weighted, ones(x.shape[1], x.dtype))
+        middle = weighted.dot(ones(x.shape[1], x.dtype))
         middle *= share
         subtract(dx, middle[:, None], dx)
     multiply(dx, scale, dx)
@@ -266,11 +266,11 @@ def _rows_back(
     share, weight = number(1 / layout.size, x.dtype), w.reshape(-1) if w.ndim else None
     products = multiply(g, x)
     row = ones(x.shape[1], x.dtype) if weight is None else weight
-    along = np.vecdot(products, row)
+    along = products.dot(row)
     dw, db = unit.dot(products), ones(len(x), x.dtype).dot(g)
     push = None
     if centred:
-        total = np.vecdot(g, row)
+        total = g.dot(row)
         along -= mean * total
         dw -= (mean * unit).dot(g)
     along *= share

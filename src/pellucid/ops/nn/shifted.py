@@ -3,7 +3,7 @@
 With columns over both dimensions (columns.py) a kernel of 3 x 3 copies every element nine times. Here each is copied
 three times, for the three positions along a row; what a position along the other dimension sees is then the same
 memory, begun some rows later, and its product with the weights of that position is added to the others'. So 16 images
-of 16 channels, 32 x 32, under 3 x 3 take 1.5 ms on one core instead of 2.6.
+of 16 channels, 32 x 32, under 3 x 3 take 1.9 ms on one core instead of 2.3.
 
 Rows that are a stride apart lie together (`phases`), so that they too are one stretch of memory.
 """
@@ -18,7 +18,7 @@ from numpy import ndarray
 from pellucid.core.primitive import add_up
 from pellucid.ops.arguments import Shape
 from pellucid.ops.nn.windows import Windows, overlap
-from pellucid.ops.nn.workers import in_parts
+from pellucid.ops.nn.workers import HANDS, in_parts
 
 SINGLE = 1 << 19  # OpenBLAS does a product of fewer multiplications on one thread
 ROOM = 2 << 20  # bytes of rows that are made before they are used: half of it costs 10 % more in calls
@@ -49,7 +49,8 @@ class Rows:
         self.many = max(1, ROOM // max(1, math.prod(one) * dtype.itemsize))
         self.images = max(1, min(self.many, shape[0]))
         self.array = np.zeros((self.images, *one), dtype)  # what lies outside an image is never written
-        self.step = max(1, SINGLE // max(1, outputs // groups * self.inner * windows.sizes[1]))
+        room = max(1, SINGLE // max(1, outputs // groups * self.inner * windows.sizes[1]))
+        self.step = windows.sizes[0] if HANDS == 1 else room  # uncut where nobody shares: 5 to 15 % faster
 
     def few(self, images: slice) -> Iterator[slice]:
         """As many images at a time as there is room for."""
