@@ -1,4 +1,4 @@
-"""Programs written for PyTorch: every module they import is there, and the idioms they use run and give PyTorch's numbers.
+"""Programs written for PyTorch: the modules they import are there, and their idioms give PyTorch's numbers.
 
 Each source below is a short program of our own around one idiom that public programs use. It runs with Pellucid
 under the name torch and, where PyTorch is installed, with PyTorch, and must print the same.
@@ -42,3 +42,244 @@ def test_modules_can_be_imported(name):
         scope = {}
         exec(f"import {name}\nfound = {name}\nimport {name} as same", scope)
         assert scope["found"] is scope["same"]
+
+
+def test_a_missing_module_names_the_scripts_line(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import torch\nimport torch.nothing_like_this\n")
+    run = subprocess.run([sys.executable, "-m", "pellucid", "run", str(script)], capture_output=True, text=True)
+    assert run.returncode == 1
+    assert "Pellucid has no torch.nothing_like_this" in run.stderr and "script.py:2" in run.stderr
+
+
+def test_what_is_not_here_says_so_when_it_is_used():
+    with as_torch():
+        from torch.ao.quantization import quantize_dynamic
+        from torch.fx import Tracer
+        from torch.onnx import export
+
+        class Mine(Tracer):  # a class may inherit from it: only its use is refused
+            pass
+
+        for use in (Mine, export, quantize_dynamic):
+            with pytest.raises(NotImplementedError, match=r"Pellucid has no torch\.[\s\S]*test_programs.py"):
+                use()
+
+
+PROGRAMS = {
+    # a scaler that is meant for CUDA does nothing: the loss that goes back is the loss
+    "mixed precision for CUDA on a machine without": """
+import torch
+w = torch.ones(3, requires_grad=True)
+opt = torch.optim.SGD([w], lr=0.1)
+scaler = torch.cuda.amp.GradScaler(enabled=True)
+with torch.cuda.amp.autocast(enabled=False):
+    loss = (w * w).sum()
+scaler.scale(loss).backward()
+scaler.unscale_(opt)
+torch.nn.utils.clip_grad_norm_([w], 1.0)
+scaler.step(opt)
+scaler.update()
+print(w.tolist(), scaler.get_scale(), scaler.is_enabled(), torch.amp.GradScaler().is_enabled())
+""",
+    "actions drawn one by one": """
+import torch
+from torch.distributions.categorical import Categorical
+torch.manual_seed(3)
+probs = torch.tensor([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
+print([Categorical(probs).sample().tolist() for _ in range(8)])
+print(Categorical(logits=probs).sample((3,)).tolist(), torch.multinomial(probs, 1, replacement=True).tolist())
+print(torch.rand(1).item())
+""",
+    "gamma, beta, Dirichlet": """
+import torch
+from torch.distributions import Beta, Chi2, Dirichlet, Gamma, StudentT
+torch.manual_seed(3)
+few = torch.tensor([0.3, 1.0, 7.0])
+for d in (Gamma(few, few), Beta(few, 2.0), Dirichlet(few), Chi2(few), StudentT(few)):
+    print(type(d).__name__, [f"{v:.4g}" for v in d.sample((3,)).flatten().tolist()])
+print(torch.rand(1).item())
+""",
+    "Poisson, binomial, negative binomial": """
+import torch
+from torch.distributions import Binomial, NegativeBinomial, Poisson
+torch.manual_seed(3)
+print(torch.poisson(torch.tensor([0.0, 0.5, 4.0, 9.9, 10.0, 50.0, 900.0])).tolist())
+print(Poisson(torch.tensor([3.0, 30.0])).sample((9,)).tolist())
+print(Binomial(torch.tensor([5, 100]), torch.tensor([0.3, 0.7])).sample((9,)).tolist())
+print(Binomial(torch.tensor([0, 3, 900]), torch.tensor([0.3, 1.0, 0.2])).sample((9,)).tolist())
+print(NegativeBinomial(torch.tensor([5.0]), torch.tensor([0.3])).sample((9,)).tolist(), torch.rand(1).item())
+""",
+    "weights of a truncated normal distribution": """
+import torch
+from torch.nn.init import trunc_normal_
+torch.manual_seed(0)
+show = lambda t: [round(v, 5) for v in t.tolist()]
+print(show(trunc_normal_(torch.empty(40), std=1.0)), show(trunc_normal_(torch.empty(20), std=0.02)))
+print(show(trunc_normal_(torch.empty(30), mean=0.5, std=2.0, a=0, b=1)), torch.rand(1).item())
+""",
+    "old names of initialisers": """
+import torch
+from torch import nn
+torch.manual_seed(0)
+w = torch.empty(3, 4)
+for name in ("xavier_uniform", "xavier_normal", "kaiming_uniform", "kaiming_normal", "uniform", "normal", "orthogonal"):
+    getattr(nn.init, name)(w)
+    print(name, [round(v, 5) for v in w.flatten().tolist()])
+""",
+    "old types of tensor": """
+import torch
+Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor
+images = torch.ones(2, dtype=torch.float64).type(Tensor)
+print(images.dtype, images.type(torch.LongTensor).dtype, images.type("torch.DoubleTensor").type())
+torch.set_default_tensor_type("torch.DoubleTensor")
+print(torch.ones(1).dtype)
+torch.set_default_tensor_type(torch.FloatTensor)
+print(torch.ones(1).dtype, list(reversed(torch.arange(3))))
+""",
+    "names of arguments": """
+import torch
+x = torch.arange(12.0).reshape(4, 3)
+print([part.shape for part in x.split(split_size=3, dim=0)], [p.shape for p in torch.split(x, [1, 2], dim=1)])
+print(torch.complex(real=x[0], imag=x[1]), torch.polar(abs=x[1], angle=x[2]).abs())
+""",
+    "a graph as a sparse matrix": """
+import torch
+indices = torch.tensor([[0, 1, 1, 2], [2, 0, 0, 1]])
+adjacency = torch.sparse_coo_tensor(indices, torch.tensor([3.0, 4.0, 5.0, 6.0]), (3, 3)).coalesce()
+x = torch.ones(3, 2, requires_grad=True)
+torch.sparse.mm(adjacency, x).pow(2).sum().backward()
+print(x.grad.tolist(), torch.spmm(adjacency, x).tolist(), adjacency.indices().tolist(), adjacency.values().tolist())
+print(adjacency.to_dense().tolist())
+""",
+    "containers of tensors": """
+import torch
+from collections import OrderedDict, namedtuple
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_map_only, tree_unflatten
+Pair = namedtuple("Pair", "left right")
+tree = {"b": [torch.ones(2), 3], "a": Pair(torch.zeros(1), None), "c": OrderedDict(x=(1, 2))}
+leaves, spec = tree_flatten(tree)
+print(leaves, tree_unflatten(range(len(leaves)), spec), spec.num_leaves)
+print(tree_map(lambda leaf: type(leaf).__name__, tree), tree_map_only(int, lambda n: -n, tree)["c"], tree_leaves(7))
+""",
+    "a profiled step": """
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function, schedule
+model = torch.nn.Linear(3, 2)
+with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as found:
+    with record_function("a step"):
+        model(torch.ones(4, 3)).sum().backward()
+names = {event.key for event in found.key_averages()}
+print("a step" in names, len(found.key_averages().table(sort_by="cpu_time_total", row_limit=5)) > 0)
+print([schedule(wait=1, warmup=1, active=2, repeat=1)(i).name for i in range(6)])
+""",
+    "an operation of one's own": """
+import torch
+@torch.library.custom_op("programs::cube", mutates_args=())
+def cube(x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(x.detach().numpy() ** 3)
+@cube.register_fake
+def _(x):
+    return torch.empty_like(x)
+def keep(ctx, inputs, output):
+    ctx.save_for_backward(*inputs)
+def backward(ctx, g):
+    (x,) = ctx.saved_tensors
+    return 3 * g * x * x
+cube.register_autograd(backward, setup_context=keep)
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+cube(x).sum().backward()
+print(x.grad)
+""",
+    "memory that is shared": """
+import torch
+x = torch.zeros(3, 4)
+print(x[1:].untyped_storage().nbytes(), x[1].untyped_storage().data_ptr() == x.untyped_storage().data_ptr())
+print(x.is_shared(), x.share_memory_().is_shared(), torch.is_storage(x.untyped_storage()))
+""",
+    "hooks of one's own": """
+import torch
+from collections import OrderedDict
+from torch.utils.hooks import RemovableHandle
+hooks = OrderedDict()
+handle = RemovableHandle(hooks)
+hooks[handle.id] = print
+print(len(hooks))
+handle.remove()
+print(len(hooks), isinstance(torch.nn.Linear(1, 1).register_forward_hook(lambda *a: None), RemovableHandle))
+""",
+    "libraries that ask first": """
+import torch
+from torch.overrides import has_torch_function, is_tensor_like
+from torch.types import Device, Number
+print(has_torch_function((torch.ones(1),)), is_tensor_like(torch.ones(1)), is_tensor_like([1.0]))
+print(torch.jit.annotate(int, 3), issubclass(torch.jit.ScriptModule, torch.nn.Module))
+print(isinstance(torch.OutOfMemoryError(), RuntimeError), torch.get_deterministic_debug_mode())
+""",
+}
+
+
+def printed(source: str) -> str:
+    """What a program prints."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(compile(source, "<program>", "exec"), {"__name__": "__main__"})
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_print_what_they_print_with_pytorch(name, torch):
+    with as_torch():
+        ours = printed(PROGRAMS[name])
+    assert ours == printed(PROGRAMS[name])
+
+
+SETTINGS = """
+import torch
+import torch._dynamo
+torch._dynamo.config.suppress_errors = True
+torch.backends.cudnn.benchmark = True
+torch.set_float32_matmul_precision("high")
+torch.set_num_threads(1)
+@torch.compile
+def double(x):
+    return x * 2
+@torch.compiler.disable
+def triple(x):
+    return x * 3
+print(double(torch.ones(1)), triple(torch.ones(1)), torch.compiler.is_compiling(), torch.jit.is_scripting())
+print(torch.cond(torch.tensor(True), lambda x: x + 1, lambda x: x - 1, (torch.ones(1),)))
+"""
+
+
+def test_settings_have_no_effect():
+    with as_torch():  # PyTorch would compile here, for ten seconds
+        assert printed(SETTINGS) == "tensor([2.]) tensor([3.]) False False\ntensor([2.])\n"
+
+
+def test_processes_share_memory():
+    with as_torch():
+        import torch.multiprocessing as mp
+        from torch import nn
+
+        model = nn.Linear(2, 1)
+        model.share_memory()
+
+        def train(rank, amount):
+            model.weight.data.fill_(amount + rank)
+
+        mp.spawn(train, args=(5.0,), nprocs=1)
+        assert model.weight.tolist() == [[5.0, 5.0]]
+        worker = mp.get_context("spawn").Process(target=train, args=(1, 7.0))
+        worker.start()
+        worker.join()
+        assert worker.exitcode == 0 and model.weight.tolist() == [[8.0, 8.0]]
+        with pytest.raises(mp.ProcessRaisedException, match="process 0"):
+            mp.spawn(lambda rank: sys.exit(3), nprocs=1)
+
+
+def test_draws_are_the_same_for_the_same_seed():
+    with as_torch() as torch:
+        torch.manual_seed(3)
+        assert torch.distributions.Gamma(2.0, 1.0).sample((2,)).tolist() == pytest.approx([2.933645725, 1.902717829])

@@ -80,6 +80,5 @@ def optimized_execution(should_optimize: bool) -> AbstractContextManager[None]:
 fuser = optimized_execution
 
 
-
 _files = absent("torch.jit", "there are no TorchScript files", "torch.save(model.state_dict(), path)")
 save, load = _files("save"), _files("load")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pellucid.core.tensor import Tensor
-from pellucid.dtypes import Size, device as _device, dtype as _dtype, layout as _layout
+from pellucid.dtypes import Size, device as _device, dtype as _dtype, layout as _layout  # noqa: F401 (public)
 
 
 __all__ = ["Device", "FileLike", "IntLikeType", "Number", "Size", "Storage", "Tensor"]

@@ -54,9 +54,7 @@ class FunctionEvent:
 class EventList(list[FunctionEvent]):
     """Events that print as a table."""
 
-    def table(
-        self, sort_by: str | None = None, row_limit: int = 100, header: str | None = None, **options: Any
-    ) -> str:
+    def table(self, sort_by: str | None = None, row_limit: int = 100, header: str | None = None, **options: Any) -> str:
         """Name, share, total time, mean time and number of calls; the largest first when `sort_by` names a column."""
         field_of = {"count": "count", "cpu_time": "cpu_time"}.get(sort_by or "", "cpu_time_total")
         events = sorted(self, key=lambda event: -getattr(event, field_of)) if sort_by else list(self)

@@ -1,5 +1,6 @@
 """`pellucid.explore(y)`: the graph behind a result as a page, to look at here or to save."""
 
+import os
 import tempfile
 import webbrowser
 from collections.abc import Callable
@@ -35,11 +36,9 @@ class Exploration:
 
     def show(self) -> Path:
         """Open the page in the browser, from a temporary file."""
-        with tempfile.NamedTemporaryFile(
-            "w", suffix=".html", prefix="pellucid-", delete=False, encoding="utf-8"
-        ) as file:
-            file.write(self.html())
-        path = Path(file.name)
+        descriptor, name = tempfile.mkstemp(suffix=".html", prefix="pellucid-")
+        os.close(descriptor)
+        path = self.save_html(name)
         webbrowser.open(path.as_uri())
         return path
 

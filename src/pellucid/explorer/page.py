@@ -61,16 +61,16 @@ def page(snapshots: "Mapping[str, Any] | Sequence[Mapping[str, Any]]", title: st
         raise ValueError("page needs at least one snapshot")
     title = title or several[0].get("title") or "Pellucid"
     data = _as_script({"title": title, "examples": several})
-    script, style = code(), _static("style.css")
+    script, style = code(bool(connect)), _static("style.css")
     nonce = base64.b64encode(hashlib.sha256(f"{data}{script}{style}".encode()).digest()[:18]).decode()
     extra = f"; connect-src {escape(connect, quote=True)}" if connect else ""
     return FRAME.format(nonce=nonce, title=escape(title), style=style, data=data, script=script, extra=extra)
 
 
 @cache
-def code() -> str:
-    """All scripts, one after the other."""
-    return "\n".join(_static(name) for name in SCRIPTS)
+def code(connected: bool = False) -> str:
+    """All scripts, one after the other; only a page with a server has the one that talks to it."""
+    return "\n".join(_static(name) for name in (("playground.js",) if connected else ()) + SCRIPTS)
 
 
 @cache

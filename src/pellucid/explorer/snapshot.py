@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from pellucid.core.provenance import Place, getframe, outside
 from pellucid.core.tensor import Tensor
 from pellucid.core.views import current_node
@@ -29,6 +27,7 @@ from pellucid.scalar.value import Value
 __all__ = ["snapshot"]
 
 VERSION = 1
+ALWAYS = frozenset(("name", "value", "grad", "inputs", "shape"))  # fields of a node that are there when empty too
 
 
 def snapshot(
@@ -63,12 +62,8 @@ def snapshot(
         raise TypeError("explore takes inputs only after a function: explore(f, x), or explore(f(x))")
     graph = _graph(y, watch, found, gradient)
     _annotate(graph, annotate or {})
-    data = {
-        "version": VERSION,
-        "title": title or f"Graph of {graph.items[graph.root].called}",
-        "note": note,
-        **_data(graph),
-    }
+    title = title or f"Graph of {graph.items[graph.root].called}"
+    data = {"version": VERSION, "title": title, "note": note, **_data(graph)}
     data["controls"] = _controls(graph, controls or {})
     data["start"] = dict(start or {"mode": "backward", "step": len(graph.moves) - 1} if graph.moves else {})
     data["training"] = None if training is None else training.as_json()
@@ -107,9 +102,8 @@ def _data(graph: Graph) -> dict[str, Any]:
     sources: dict[tuple[str, int], int] = {}
     groups, member = grouped(graph)
     lines: list[dict[str, Any]] = []
-    nodes = [
-        _node(graph, item, heat, _source(item.place, sources, lines), member.get(item.index)) for item in graph.items
-    ]
+    at = [_source(item.place, sources, lines) for item in graph.items]
+    nodes = [_node(graph, item, heat, at[item.index], member.get(item.index)) for item in graph.items]
     numbers = {id(edge): i for i, edge in enumerate(graph.edges)}
     return {
         "root": graph.root, "live": graph.live, "nodes": nodes, "edges": [_edge(edge) for edge in graph.edges],
@@ -132,9 +126,7 @@ def _node(graph: Graph, item: Item, heat: int, source: int | None, group: int | 
         "params": list(item.params), "source": source, "module": item.module, "group": group,
         "paths": paths_text(graph, item.index), "badge": item.badge, "symbol": item.symbol,
     }  # fmt: skip
-    return {
-        key: value for key, value in told.items() if value not in ("", None, []) or key in ("value", "grad", "inputs")
-    }
+    return {key: value for key, value in told.items() if value not in ("", None, []) or key in ALWAYS}
 
 
 def _number(constant: float | None) -> Any:

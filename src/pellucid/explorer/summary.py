@@ -77,7 +77,7 @@ def _histogram(numbers: np.ndarray) -> list[int]:
 
 
 def _heat(numbers: np.ndarray, most: int) -> dict[str, Any]:
-    """A picture of few cells, each the mean of a block: one byte a cell from min to max, 255 where one is not finite."""
+    """A picture of few cells, each the mean of a block: a byte from min to max, 255 where one is not finite."""
     grid = _as_grid(numbers)
     rows, columns = min(most, grid.shape[0]), min(most, grid.shape[1])
     cells = np.add.reduceat(np.add.reduceat(grid, _starts(grid.shape[0], rows), 0), _starts(grid.shape[1], columns), 1)

@@ -23,6 +23,7 @@ from pellucid.ops.operation import OPERATIONS
 
 __all__ = ["tensor_graph"]
 
+PRODUCTS = dict.fromkeys(("mv", "dot", "linear", "addmm", "einsum", "conv1d", "conv2d"), "times the other factors")
 MOST = 20_000  # boxes; more is not a picture any more
 
 
@@ -55,7 +56,7 @@ class _Builder:
                 )
             )
         self.freed = any(type(node.saved) is Freed for node in nodes)
-        self.lone_picks = _lone_picks(nodes)
+        self.picks = _picks(nodes)
         self.named = dict(_named_tensors(scope))  # by node, or by the identity of an array
 
     def graph(self, gradient: Any) -> Graph:
@@ -87,7 +88,7 @@ class _Builder:
     def of_node(self, node: Node) -> Item:
         if node in self.by_node:
             return self.by_node[node]
-        if node.primitive is PICK and node in self.lone_picks:
+        if node.primitive is PICK and len(self.picks.get(node.inputs[0], ())) <= 1:  # type: ignore[arg-type]
             item = self.by_node[node] = self.of_node(node.inputs[0])  # type: ignore[arg-type]
             item.name = item.name or self.name_of(node)
             item.shape = node.shape or ()
@@ -170,7 +171,7 @@ class _Builder:
             item.params = _plain_params(call.params)
             given: list[Any] = [self.input_of(tensor) for tensor in call.inputs]
         else:
-            kept, item.params = ({}, ()) if self.freed else _kept(node)
+            kept, item.params = _kept(node)
             given = [_constant(kept.get(letter)) for letter in INPUTS[: len(node.inputs)]]
             given += [None] * (len(node.inputs) - len(given))
             self.note_kept(item, node, kept)
@@ -180,9 +181,8 @@ class _Builder:
 
     def watched_results(self, node: Node) -> tuple[Call, int] | None:
         """The call behind an operation with several results: it is filed under each of them."""
-        return next(
-            (self.watch.calls[pick] for pick in self.lone_picks.get(node, ()) if pick in self.watch.calls), None
-        )
+        picks = self.picks.get(node, ())
+        return next((self.watch.calls[pick] for pick in picks if pick in self.watch.calls), None)
 
     def note_kept(self, item: Item, node: Node, kept: dict[str, Any]) -> None:
         """What a rule kept is the value of the result, or of an input."""
@@ -202,7 +202,7 @@ class _Builder:
         item = self.item_of(tensor)
         if item.row == "constant" and not item.name and np.size(item.value) == 1 and not item.shape:
             self.by_array.pop(id(tensor.array), None)
-            return float(np.asarray(item.value).real)
+            return float(np.asarray(item.value).real.item())
         return item
 
     # --- gradients
@@ -269,25 +269,20 @@ def _slots(step: Step) -> Iterable[tuple[int, Any, Any]]:
 def _words(step: Step, d: Any) -> str:
     came = "" if type(step._g) is Bundle else f" {tuple(np.shape(step._g))} → {tuple(np.shape(d))}"
     each = "element by element" if step.node.primitive.elementwise else f"by the rule of {step.op}"
-    return MAPS.get(step.op, each) + came
+    return (MAPS.get(step.op) or PRODUCTS.get(step.op, each)) + came
 
 
 def _gradient(g: Any) -> Any:
     return np.concatenate([np.ravel(part) for part in g.values()]) if type(g) is Bundle else g
 
 
-def _lone_picks(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
-    """Picks that stand for the only result used of their operation, and such operations with their pick."""
+def _picks(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
+    """The results that are used of each operation with several."""
     picks: dict[Node, list[Node]] = {}
     for node in nodes:
         if node.primitive is PICK:
             picks.setdefault(node.inputs[0], []).append(node)  # type: ignore[arg-type]
-    found: dict[Node, list[Node]] = {}
-    for operation, results in picks.items():
-        found[operation] = results
-        if len(results) == 1:
-            found[results[0]] = []
-    return found
+    return picks
 
 
 def _named_tensors(scope: dict[str, Any]) -> Iterable[tuple[Any, Any]]:
@@ -302,6 +297,8 @@ def _kept(node: Node) -> tuple[dict[str, Any], tuple[Any, ...]]:
     p = node.primitive
     found: dict[str, Any] = {}
     params: tuple[Any, ...] = ()
+    if type(node.saved) is Freed:
+        return found, params
     if node.extra is not None and node.extra.unpack is not None:  # fetching it may run a checkpoint again
         return found, params
     if p.pullback is not None:
@@ -317,9 +314,8 @@ def _kept(node: Node) -> tuple[dict[str, Any], tuple[Any, ...]]:
 
 def _constant(value: Any) -> Any:
     """The value of an input without graph, where a rule kept it."""
-    return (
-        float(np.asarray(value).real) if isinstance(value, (np.ndarray, np.generic)) and np.size(value) == 1 else None
-    )
+    known = isinstance(value, (np.ndarray, np.generic)) and np.size(value) == 1
+    return float(np.asarray(value).real.item()) if known else None
 
 
 def _plain_params(params: Iterable[Any]) -> tuple[Any, ...]:
@@ -341,9 +337,8 @@ def _recompute(items: Iterable[Item]) -> None:
 def _computed(p: Any, values: list[Any], item: Item) -> Any:
     like = next((np.asarray(value).dtype for value in values if not isinstance(value, float)), None)
     try:
-        y = p.forward(
-            *(np.asarray(value, like if isinstance(value, float) else None) for value in values), *item.params
-        )
+        arrays = [np.asarray(value, like if isinstance(value, float) else None) for value in values]
+        y = p.forward(*arrays, *item.params)
     except Exception:  # a row may take params that are not shown: then its value stays unknown
         return None
     return y if np.shape(y) == item.shape else None

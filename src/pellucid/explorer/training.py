@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from pellucid.core.tensor import Tensor
 from pellucid.diagnose.pulling import norm
 from pellucid.explorer.summary import plain_number, summary
@@ -59,10 +57,7 @@ class Training:
 
     def _pictures(self) -> dict[str, Any]:
         return {
-            name: {
-                "value": _picture(tensor.array),
-                "grad": None if tensor._grad is None else _picture(tensor._grad.array),
-            }
+            name: {"value": _picture(tensor), "grad": None if tensor._grad is None else _picture(tensor._grad)}
             for name, tensor in self.parameters.items()
         }
 
@@ -71,9 +66,9 @@ class Training:
         return {"loss": self.losses, "norms": self.sizes, "gradients": self.slopes, "frames": self.frames}
 
 
-def _picture(array: np.ndarray) -> dict[str, Any]:
-    """The summary of an array with as few digits as a picture needs."""
-    told = summary(array, HEAT)
+def _picture(tensor: Tensor) -> dict[str, Any]:
+    """The summary of a tensor with as few digits as a picture needs."""
+    told = summary(tensor.array, HEAT)
     told.pop("histogram", None)
     if "numbers" in told:
         told = {name: told[name] for name in ("shape", "numbers")}

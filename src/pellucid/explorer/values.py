@@ -58,9 +58,18 @@ def _item(value: Value, name: str, items: "dict[Value, Item | float]") -> Item:
     row = "pow_number" if power else ROWS.get(value._op, value._op or "leaf")
     return Item(
         row, "pow" if power else row, [items[source] for source in value._inputs],
-        params=(float(value._op[2:]),) if power else (), name=value.label or name, value=np.asarray(float(value.data)), needs=True,
-        born=value._made,
+        params=(_plain(value._op[2:]),) if power else (), name=value.label or name,
+        value=np.asarray(float(value.data)), needs=True, born=value._made,
     )  # fmt: skip
+
+
+def _plain(power: str) -> float:
+    """The exponent as it was written: 2, not 2.0.
+
+    >>> _plain("2"), _plain("0.5")
+    (2, 0.5)
+    """
+    return int(power) if power.lstrip("-").isdigit() else float(power)
 
 
 def _walk(graph: Graph, values: dict[int, Value]) -> None:

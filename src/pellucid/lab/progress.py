@@ -77,17 +77,23 @@ class Progress:
 
     def _check(self) -> None:
         """Nothing is written before the file is known to be whole and ours, or new."""
-        if not self._is_ours():
+        with self._transaction("DEFERRED"):  # one look at it all: another process may be making the tables
+            ours = self._is_ours()
+        if not ours:
             self.connection.execute("PRAGMA journal_mode = WAL")
             with self._transaction():
-                if not self._is_ours():  # another process may have made the tables meanwhile
-                    for statement in TABLES.strip().split("\n"):
-                        self.connection.execute(statement)
-                    self.connection.execute(f"PRAGMA application_id = {MARK}")
-                    self.connection.execute(f"PRAGMA user_version = {LAYOUT}")
+                self._make_tables()
         if (state := self._value("PRAGMA quick_check(1)")) != "ok":
             raise sqlite3.DatabaseError(state)
         self.connection.execute("PRAGMA synchronous = FULL")
+
+    def _make_tables(self) -> None:
+        """Make a new file ours, unless another process has done so meanwhile."""
+        if not self._is_ours():
+            for statement in TABLES.strip().split("\n"):
+                self.connection.execute(statement)
+            self.connection.execute(f"PRAGMA application_id = {MARK}")
+            self.connection.execute(f"PRAGMA user_version = {LAYOUT}")
 
     def _is_ours(self) -> bool:
         mark, layout = self._value("PRAGMA application_id"), self._value("PRAGMA user_version")
@@ -103,9 +109,9 @@ class Progress:
         return self.connection.execute(query).fetchone()[0]
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self, kind: str = "IMMEDIATE") -> Iterator[None]:
         """All of a block or nothing; a second writer waits."""
-        self.connection.execute("BEGIN IMMEDIATE")
+        self.connection.execute(f"BEGIN {kind}")
         try:
             yield
         except BaseException:

@@ -23,7 +23,7 @@ class LabError(ValueError):
     """What was given to the lab cannot be used; the message says what, where and what to do.
 
     >>> try:
-    ...     parse("cards: [one, two", "deck.yaml")
+    ...     parse("cards: [one, two}", "deck.yaml")
     ... except LabError as error:
     ...     print(str(error).splitlines()[0])
     deck.yaml:1:17: did not find expected ',' or ']'

@@ -19,7 +19,7 @@ from pellucid.ops.arguments import refusal
 from pellucid.ops.compare import only, pairs, sign_of
 from pellucid.ops.elementwise import cos, sin
 from pellucid.ops.layout import stride
-from pellucid.ops.operation import LAYOUT_DECIDES, Draw, Sample, broadcast_hint, call, operation, operation, publish, unary_samples
+from pellucid.ops.operation import LAYOUT_DECIDES, Draw, Sample, broadcast_hint, call, operation, publish, unary_samples
 from pellucid.ops.select import drop, kind_of
 from pellucid.ops.shape import zeros_like_row
 

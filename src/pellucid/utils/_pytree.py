@@ -56,7 +56,11 @@ class TreeSpec:
 
     def _build(self, leaves: Iterator[Any]) -> Any:
         way = None if self.is_leaf() else _way(self.type)
-        return next(leaves) if way is None else way[1]([child._build(leaves) for child in self.children_specs], self.context)
+        return (
+            next(leaves)
+            if way is None
+            else way[1]([child._build(leaves) for child in self.children_specs], self.context)
+        )
 
 
 LeafSpec = TreeSpec
@@ -118,7 +122,9 @@ def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callabl
     return tree
 
 
-def tree_map_only(kind: Any, func: Callable[[Any], Any], tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+def tree_map_only(
+    kind: Any, func: Callable[[Any], Any], tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
     """Like tree_map, but leaves of other classes stay as they are."""
     return tree_map(lambda leaf: func(leaf) if isinstance(leaf, kind) else leaf, tree, is_leaf=is_leaf)
 

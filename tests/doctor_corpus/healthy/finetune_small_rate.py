@@ -1,3 +1,5 @@
+import io
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -11,10 +13,12 @@ for _ in range(30):
     opt.zero_grad()
     F.cross_entropy(model(x), y).backward()
     opt.step()
-torch.save(model.state_dict(), "/tmp/doctor_corpus_checkpoint.pt")
+checkpoint = io.BytesIO()
+torch.save(model.state_dict(), checkpoint)
+checkpoint.seek(0)
 
 tuned = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
-tuned.load_state_dict(torch.load("/tmp/doctor_corpus_checkpoint.pt"))
+tuned.load_state_dict(torch.load(checkpoint))
 opt = torch.optim.AdamW(tuned.parameters(), lr=2e-4, weight_decay=0.01)
 for step in range(30):
     loss = F.cross_entropy(tuned(x), y)

@@ -16,6 +16,7 @@ FEW = 1e-6  # the same for a run of few steps
 RUN = 2e-3  # what all steps together change
 GAIN = 0.02  # the share of the loss that all steps together can have gained
 LEFT = 0.2  # of the first loss: below that there was not much left to learn
+NOTHING = 1e-7  # a rate that is wrong by itself, whatever else is
 COLLAPSED = 1e-3  # of the largest rate: the schedule has switched training off
 
 
@@ -59,7 +60,7 @@ class LearningRateTooLow(Rule):
             f"{who}a step changes the parameters by {_typical(steps):.3g} of their size; the loss went from "
             f"{went.first:.4g} to {went.last:.4g} in {len(went.finite)} steps",
             "raise the rate (1e-3 for Adam, 1e-2 for SGD are usual), or let the schedule lower it more slowly",
-            related=related, since=steps[0].number,
+            related=related, since=-1 if 0 < steps[-1].rate < NOTHING else steps[0].number,  # nothing else explains it
         )  # fmt: skip
 
     broken = (

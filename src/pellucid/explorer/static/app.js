@@ -39,7 +39,7 @@ class App {
     this.notes = el("div", { class: "notes" });
     place.append(this.header(),
       el("main", {},
-        el("div", { class: "stage" }, this.notes, this.crumbs, el("div", { class: "canvas" }, this.drawing.svg, this.zoomBar()), this.caption, this.transport(), this.below),
+        el("div", { class: "stage" }, this.examples[0].server ? playground(this) : null, this.notes, this.crumbs, el("div", { class: "canvas" }, this.drawing.svg, this.zoomBar()), this.caption, this.transport(), this.below),
         this.side));
   }
 
@@ -51,7 +51,8 @@ class App {
     this.found = el("output", { class: "found", "aria-live": "polite" });
     this.badButtons = el("span", { class: "bad-buttons" });
     this.themeButton = el("button", { type: "button", class: "theme", "aria-label": "Light or dark", title: "Light or dark", onclick: () => this.setTheme(this.isDark() ? "light" : "dark") }, icon("theme"));
-    return el("header", {}, this.examples.length > 1 ? el("span", { class: "brand", text: "Pellucid" }) : null, this.examples.length > 1 ? this.picker : this.heading,
+    const several = this.examples.length > 1 || this.examples[0].server;
+    return el("header", {}, several ? el("span", { class: "brand", text: "Pellucid" }) : null, several ? this.picker : this.heading,
       this.badButtons, el("span", { class: "search-box" }, this.searchField, this.found), this.themeButton);
   }
 
@@ -71,6 +72,13 @@ class App {
       el("div", { class: "buttons" }, button("first", "First step", "first", () => this.goTo(0, true)), button("back", "Step back", "back", () => this.advance(-1)), this.playButton,
         button("next", "Next step", "next", () => this.advance(1)), button("last", "Last step", "last", () => this.goTo(this.model.steps(this.mode), true))),
       this.slider, this.count);
+  }
+
+  /** Add a graph to the picker and show it. */
+  add(snapshot) {
+    this.examples.push(snapshot);
+    this.picker.append(el("option", { value: this.examples.length - 1, text: snapshot.title }));
+    this.load(this.examples.length - 1, {});
   }
 
   // --- another graph, another state

@@ -255,7 +255,7 @@ class Drawing {
   numbers(group, node, known, gradient) {
     const { model } = this.app;
     const value = known ? (model.values[node.id] !== null ? shown(model.values[node.id]) : arrayText(node.value)) : "?";
-    group.append(svgEl("text", { x: 11, y: 49, class: "value", text: clip(value, 12) }),
+    group.append(svgEl("text", { x: 11, y: 49, class: known && model.values[node.id] === null ? "value array" : "value", text: clip(value, 12) }),
       svgEl("text", { x: 11, y: 73, class: `grad ${gradient.state}`, text: clip(gradientText(model, node, gradient), 18) }));
     if (known && node.value && model.values[node.id] === null) {
       const picture = thumbnail(node.value, BOX[0] - 57, 32, 46, 20);
@@ -280,7 +280,7 @@ class Drawing {
     return svgEl("g", { class: `box module${now ? " now" : ""}${bad ? " bad" : ""}${faded ? " faded" : ""}`, transform: `translate(${box.x},${box.y})`, "data-group": box.group },
       svgEl("rect", { x: 5, y: -5, width, height, rx: 8, class: "behind" }),
       svgEl("rect", { width, height, rx: 8 }),
-      svgEl("text", { x: 12, y: 23, class: "name", text: clip(group.path, 13) }),
+      svgEl("text", { x: 12, y: 23, class: "name", text: group.path.length > 13 ? `…${group.path.slice(-12)}` : group.path }),
       svgEl("text", { x: width - 12, y: 23, class: "op-name", "text-anchor": "end", text: "open +" }),
       svgEl("text", { x: 12, y: 47, class: "count", text: `${operations.length} operation${operations.length === 1 ? "" : "s"}${bad ? "  ⚠" : ""}` }),
       svgEl("text", { x: 12, y: 70, class: "grad done", text: size === null || this.app.mode === "forward" ? "" : `‖grad‖ ${brieflyShown(size)}` }),
@@ -349,18 +349,19 @@ function arrowHeads() {
 function edgeLabel(model, edge, lit) {
   const uses = model.arriving[edge.from];
   const what = edge.sent === null ? `norm ${shown(edge.norm)}` : shown(edge.sent);
-  if (uses.length > 1) return `path ${uses.indexOf(edge) + 1}: grad = ${what}`;
+  if (uses.length > 1) return `path ${uses.indexOf(edge) + 1}: ${what.length > 4 ? "" : "grad = "}${what}`;
   if (!lit) return "";
   const product = edge.local === null || edge.sent === null ? what : `${shown(model.grads[edge.to])} × ${factor(edge.local)} = ${what}`;
   return product.length > 18 ? `= ${what}` : product;
 }
 
-/** The name, and the operation beside it where there is room. */
+/** The name, and the operation beside it where there is room; inside a module the path to it is left out. */
 function heading(node, width) {
   const op = clip(opName(node), 10);
   const room = Math.floor((width - 26 - op.length * 6.8) / 9);
-  const beside = node.called.length <= room || !["input", "constant", "parameter"].includes(op);
-  const name = svgEl("text", { x: 11, y: 23, class: "name", text: clip(node.called, beside ? Math.max(room, 4) : 14) });
+  const called = node.called.length > 14 ? node.called.split(/[.:](?=[^.:]+$)/).pop() : node.called;
+  const beside = called.length <= room || (called !== node.op && !["input", "constant", "parameter"].includes(op));
+  const name = svgEl("text", { x: 11, y: 23, class: "name", text: clip(called, beside ? Math.max(room, 4) : 14) });
   return beside ? [name, svgEl("text", { x: width - 11, y: 23, class: "op-name", "text-anchor": "end", text: op })] : [name];
 }
 

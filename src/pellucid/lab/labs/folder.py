@@ -58,8 +58,8 @@ def readme(lab: Lab) -> str:
     return (
         f"# {lab.title}\n\n{lab.lesson}\n\n## Predict first\n\n{lab.question}\n\n## Files\n\n{files}\n\n"
         f"## Success criteria\n\n{boxes}\n- [ ] you made a prediction before the reveal\n\n"
-        f"`pellucid lab check {lab.name}` goes through this list, `pellucid lab hint {lab.name}` gives a hint (one more "
-        "each time).\n"
+        f"`pellucid lab check {lab.name}` goes through this list, `pellucid lab hint {lab.name}` gives a hint, one more\n"
+        "each time.\n"
     )
 
 

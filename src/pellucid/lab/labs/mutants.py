@@ -207,8 +207,14 @@ OF_METHOD: dict[str, list[tuple[str, ast.NodeTransformer]]] = {
 # --- running a learner's tests
 
 
-def run_tests(folder: Path, tests: str, source: str | None = None, changed: str = "value.py") -> dict[str, str]:
-    """What each test of a learner says, with one of the files changed if a source is given."""
+def run_tests(
+    folder: Path, tests: str, source: str | None = None, *, changed: str = "value.py", as_torch: bool = False,
+    limit: float = LIMIT,
+) -> dict[str, str]:  # fmt: skip
+    """What each test of a learner says, with one of the files changed if a source is given.
+
+    `as_torch`: with Pellucid under the name torch, which takes longer to start.
+    """
     with tempfile.TemporaryDirectory(prefix="pellucid-mutant-") as scratch:
         place = Path(scratch) / "work"
         place.mkdir()
@@ -217,9 +223,10 @@ def run_tests(folder: Path, tests: str, source: str | None = None, changed: str 
         if source is not None:
             (place / changed).write_text(source, encoding="utf-8")
         result = Path(scratch) / "result.json"
-        status = run(["-P", suite.__file__, str(place / tests), str(result)], place, Path(scratch) / "printed", LIMIT)
+        start = ["-P", "-m", "pellucid", "run", suite.__file__] if as_torch else ["-P", suite.__file__]
+        status = run([*start, str(place / tests), str(result)], place, Path(scratch) / "printed", limit)
         if not result.is_file():
-            return {tests: f"stopped after {LIMIT:g} seconds" if status is None else f"ended the process ({status})"}
+            return {tests: f"stopped after {limit:g} seconds" if status is None else f"ended the process ({status})"}
         said: dict[str, str] = json.loads(result.read_text(encoding="utf-8"))
         return said
 

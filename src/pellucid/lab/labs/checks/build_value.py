@@ -83,9 +83,9 @@ def _grown(seed: int, values: list[Any]) -> Any:
     for _ in range(10):
         a, b = choose.choice(values), choose.choice(values)
         steps: list[Callable[[], Any]] = [
-            lambda a=a, b=b: a + b, lambda a=a, b=b: a - b, lambda a=a, b=b: a.tanh() * b, lambda a=a, b=b: a / (b * b + 1),
-            lambda a=a: a.relu(), lambda a=a: a.sigmoid() ** 2, lambda a=a: (a * a + 1).log(), lambda a=a: a.sin().exp(),
-            lambda a=a: 2 - a, lambda a=a: 1 / (a.sigmoid() + 0.5),
+            lambda a=a, b=b: a + b, lambda a=a, b=b: a - b, lambda a=a, b=b: a.tanh() * b, lambda a=a: a.relu(),
+            lambda a=a, b=b: a / (b * b + 1), lambda a=a: a.sigmoid() ** 2, lambda a=a: (a * a + 1).log(),
+            lambda a=a: a.sin().exp(), lambda a=a: 2 - a, lambda a=a: 1 / (a.sigmoid() + 0.5),
         ]  # fmt: skip
         values = [*values, choose.choice(steps)()]
     return sum(values[3:], start=values[0] * 0)

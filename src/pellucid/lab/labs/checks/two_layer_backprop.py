@@ -13,7 +13,7 @@ SHAPES = {"W2": (1, 3), "b2": (1, 1), "W1": (3, 2), "b1": (3, 1), "x": (2, 1)}
 
 
 def _parameters() -> dict[str, Any]:
-    random = np.random.RandomState(42)  # noqa: NPY002: the seed that the lab's numbers belong to
+    random = np.random.RandomState(42)  # noqa: NPY002 (the lab's numbers belong to it)
     w1, w2 = random.randn(3, 2) * 0.1, random.randn(1, 3) * 0.1
     return {"W1": w1, "b1": np.zeros((3, 1)), "W2": w2, "b2": np.zeros((1, 1))}
 
@@ -61,7 +61,7 @@ def gradients_agree(work: Work) -> None:
         given, wanted = _passes(work, p, x, target)[2], _automatic(p, x, target)
         for name, gradient in wanted.items():
             same = np.shape(given[name]) == gradient.shape and np.allclose(given[name], gradient)
-            expect(same, f"with {count} sample{'s' * (count > 1)} the gradient of {name} is {given[name]}, not {gradient}")
+            expect(same, f"batch of {count}: the gradient of {name} is {given[name]}, not {gradient}")
 
 
 def _automatic(p: dict[str, Any], x: Any, target: Any) -> dict[str, Any]:
