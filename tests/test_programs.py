@@ -23,7 +23,8 @@ torch.distributions.bernoulli torch.distributions.beta torch.distributions.binom
 torch.distributions.constraints torch.distributions.dirichlet torch.distributions.distribution
 torch.distributions.exponential torch.distributions.gamma torch.distributions.independent torch.distributions.kl
 torch.distributions.laplace torch.distributions.mixture_same_family torch.distributions.multivariate_normal
-torch.distributions.normal torch.distributions.one_hot_categorical torch.distributions.poisson
+torch.distributions.normal torch.distributions.relaxed_categorical torch.distributions.one_hot_categorical
+torch.distributions.poisson
 torch.distributions.studentT torch.distributions.transformed_distribution torch.distributions.transforms
 torch.distributions.uniform torch.distributions.utils torch.export torch.fft torch.func torch.fx torch.hub torch.jit
 torch.library torch.linalg torch.multiprocessing torch.nested torch.nn.functional torch.nn.init torch.nn.modules.conv
@@ -99,6 +100,24 @@ few = torch.tensor([0.3, 1.0, 7.0])
 for d in (Gamma(few, few), Beta(few, 2.0), Dirichlet(few), Chi2(few), StudentT(few)):
     print(type(d).__name__, [f"{v:.4g}" for v in d.sample((3,)).flatten().tolist()])
 print(torch.rand(1).item())
+""",
+    "soft choices": """
+import torch
+from torch.distributions import FisherSnedecor, LogisticNormal, RelaxedBernoulli, RelaxedOneHotCategorical
+torch.manual_seed(3)
+p = torch.tensor([0.1, 0.2, 0.7], requires_grad=True)
+show = lambda t: [f"{v:.4g}" for v in t.flatten().tolist()]
+few = torch.tensor([3.0, 5.0])
+for d in (
+    RelaxedBernoulli(torch.tensor(0.5), p), RelaxedBernoulli(torch.tensor([0.5]), logits=p),
+    RelaxedOneHotCategorical(torch.tensor(0.5), p), RelaxedOneHotCategorical(torch.tensor([2.0]), logits=p),
+    LogisticNormal(few, few), FisherSnedecor(few, few + 4),
+):
+    x = d.rsample((2,))
+    print(type(d).__name__, d.batch_shape, d.event_shape, show(x), show(d.log_prob(x.detach())))
+RelaxedOneHotCategorical(torch.tensor(0.5), p).rsample((4,)).pow(2).sum().backward()
+f = FisherSnedecor(few, few + 4)
+print(show(p.grad), show(f.mean), show(f.variance), show(f.mode))
 """,
     "Poisson, binomial, negative binomial": """
 import torch
@@ -207,6 +226,22 @@ hooks[handle.id] = print
 print(len(hooks))
 handle.remove()
 print(len(hooks), isinstance(torch.nn.Linear(1, 1).register_forward_hook(lambda *a: None), RemovableHandle))
+""",
+    "comparison in tests": """
+import torch
+from torch.testing import assert_close, make_tensor
+x = make_tensor(2, 3, dtype=torch.float64, device="cpu", low=1, high=2)
+print(x.shape, x.dtype, bool((x >= 1).all() and (x < 2).all()))
+print(make_tensor((4,), dtype=torch.int64, device="cpu").dtype)
+assert_close({"a": [x, None]}, {"a": [x.clone(), None]})
+for call in (
+    lambda: assert_close(x, x + 1, msg="not equal"), lambda: assert_close({"a": x}, {"b": x}),
+    lambda: assert_close([x], [x, x]), lambda: assert_close(x, x, rtol=1.0),
+):
+    try:
+        call()
+    except (AssertionError, ValueError) as error:
+        print(type(error).__name__, str(error) if "not equal" in str(error) else "")
 """,
     "libraries that ask first": """
 import torch

@@ -20,4 +20,8 @@ def _get_tracing_state() -> None:
     """Nothing is traced."""
 
 
-__getattr__ = absent("torch._C", "Pellucid is written in Python and has no compiled half")
+NAMES = """
+DispatchKey DispatchKeySet Graph Node ScriptFunction ScriptModule ScriptObject Value _VariableFunctions
+_distributed_c10d _functions _functorch _nn
+"""
+__getattr__ = absent("torch._C", NAMES, "Pellucid is written in Python and has no compiled half")

@@ -10,18 +10,20 @@ from pellucid.core.provenance import here
 from pellucid.errors import explain
 
 
-def absent(module: str, why: str, try_: str | None = None) -> Callable[[str], Any]:
-    """A `__getattr__` for a module: every name is a class that can be inherited from but not called.
+def absent(module: str, names: str, why: str, try_: str | None = None) -> Callable[[str], Any]:
+    """A `__getattr__` for a module: each of the names is a class that can be inherited from but not called.
 
-    >>> tracer = absent("torch.fx", "programs are not traced to fx graphs")("Tracer")
-    >>> tracer()
-    Traceback (most recent call last):
-        ...
-    NotImplementedError: Pellucid has no torch.fx.Tracer...
+    >>> tracer = absent("torch.fx", "Tracer Graph", "programs are not traced to fx graphs")("Tracer")
+    >>> try:
+    ...     tracer()
+    ... except NotImplementedError as error:
+    ...     print(str(error).splitlines()[0])
+    Pellucid has no torch.fx.Tracer
     """
+    known = frozenset(names.split())
 
     def __getattr__(name: str) -> Any:
-        if name.startswith("__"):
+        if name not in known:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
         def refuse(*args: Any, **kwargs: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pellucid.absent import absent
+
 
 def is_available() -> bool:
     """False.
@@ -41,3 +43,14 @@ def barrier(*args: Any, **kwargs: Any) -> None:
 
 def destroy_process_group(*args: Any, **kwargs: Any) -> None:
     """Nothing to end."""
+
+
+NAMES = """
+Backend DeviceMesh FileStore PrefixStore ProcessGroup ReduceOp Store TCPStore Work all_gather
+all_gather_into_tensor all_gather_object all_reduce all_to_all all_to_all_single broadcast
+broadcast_object_list gather gather_object get_backend group init_device_mesh irecv isend monitored_barrier
+new_group recv reduce reduce_scatter reduce_scatter_tensor scatter scatter_object_list send
+"""
+__getattr__ = absent(
+    "torch.distributed", NAMES, "Pellucid trains in one process", "guard it with `if torch.distributed.is_available():`"
+)

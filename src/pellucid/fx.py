@@ -14,6 +14,13 @@ def wrap(fn_or_name: Any) -> Any:
     return fn_or_name
 
 
+NAMES = """
+CodeGen Graph GraphModule Interpreter Node Proxy Tracer Transformer experimental graph has_side_effect node
+passes proxy replace_pattern symbolic_trace
+"""
 __getattr__ = absent(
-    "torch.fx", "programs are not traced to fx graphs", "pellucid.capture(function, *inputs) gives a program to look at"
+    "torch.fx",
+    NAMES,
+    "programs are not traced to fx graphs",
+    "pellucid.capture(function, *inputs) gives a program to look at",
 )

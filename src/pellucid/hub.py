@@ -74,7 +74,8 @@ def _configuration(repo_or_dir: Any, source: str) -> Any:
         )
     folder = os.path.abspath(repo_or_dir)
     spec = importlib.util.spec_from_file_location("hubconf", os.path.join(folder, "hubconf.py"))
-    assert spec is not None and spec.loader is not None
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError(f"there is no hubconf.py in {folder}")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, folder)
     try:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from pellucid import nn
 from pellucid.absent import absent
+from pellucid.nn.modules.module import Module
 
 
 def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
@@ -36,7 +36,7 @@ def ignore(obj: Any = None, **kwargs: Any) -> Any:
 export = unused = ignore
 
 
-class ScriptModule(nn.Module):
+class ScriptModule(Module):
     """A plain module."""
 
 
@@ -80,5 +80,5 @@ def optimized_execution(should_optimize: bool) -> AbstractContextManager[None]:
 fuser = optimized_execution
 
 
-_files = absent("torch.jit", "there are no TorchScript files", "torch.save(model.state_dict(), path)")
+_files = absent("torch.jit", "load save", "there are no TorchScript files", "torch.save(model.state_dict(), path)")
 save, load = _files("save"), _files("load")

@@ -41,7 +41,7 @@ class CustomOpDef:
         """Give it a derivative: backward(ctx, *gradients), and setup_context(ctx, inputs, output) before."""
         keep = setup_context or (lambda ctx, inputs, output: None)
         members = {"forward": self._function, "setup_context": keep, "backward": backward}
-        function = type(self._qualname, (Function,), {name: staticmethod(each) for name, each in members.items()})
+        function: Any = type(self._qualname, (Function,), {name: staticmethod(each) for name, each in members.items()})
         self._recorded = function.apply
 
     def register_fake(self, fn: Any = None, /) -> Any:
@@ -91,6 +91,13 @@ def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context
     _found(op).register_autograd(backward, setup_context=setup_context)
 
 
+NAMES = """
+Library define fallthrough_kernel get_ctx impl impl_abstract infer_schema opcheck register_torch_dispatch
+register_vmap triton_op wrap_triton
+"""
 __getattr__ = absent(
-    "torch.library", "operations are Python functions here", "torch.library.custom_op, or torch.autograd.Function"
+    "torch.library",
+    NAMES,
+    "operations are Python functions here",
+    "torch.library.custom_op, or torch.autograd.Function",
 )

@@ -19,18 +19,18 @@ for _name in (
     globals()[_name] = getattr(_context, _name)
 
 
-def set_start_method(method: str | None, force: bool = False) -> None:
+def set_start_method(method: str | None, force: bool = False) -> None:  # type: ignore[no-redef]
     """Accepted; processes are forked."""
     if method not in (None, "fork", "spawn", "forkserver"):
         raise ValueError(f"cannot find context for {method!r}")
 
 
-def get_start_method(allow_none: bool = False) -> str:
+def get_start_method(allow_none: bool = False) -> str:  # type: ignore[no-redef]
     """How processes are started."""
     return _METHOD
 
 
-def get_context(method: str | None = None) -> Any:
+def get_context(method: str | None = None) -> Any:  # type: ignore[no-redef]
     """Everything of this module for one way of starting processes, which is always to fork."""
     set_start_method(method)
     return _context

@@ -8,6 +8,14 @@ def is_in_onnx_export() -> bool:
     return False
 
 
+NAMES = """
+export dynamo_export ExportOptions JitScalarType ONNXProgram OnnxExporterError OperatorExportTypes
+TensorProtoDataType TrainingMode register_custom_op_symbolic select_model_mode_for_export symbolic_helper
+utils unregister_custom_op_symbolic
+"""
 __getattr__ = absent(
-    "torch.onnx", "models are not exported to ONNX", "save the state_dict, load it in PyTorch and export it there"
+    "torch.onnx",
+    NAMES,
+    "models are not exported to ONNX",
+    "save the state_dict, load it in PyTorch and export it there",
 )

@@ -68,9 +68,10 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         except ModuleNotFoundError as error:
             if error.name is None or not path.startswith(error.name):
                 raise
-            module = self.kept_elsewhere(path)
-            if module is None:
+            found = self.kept_elsewhere(path)
+            if found is None:
                 raise ModuleNotFoundError(missing(spec.name), name=spec.name) from None
+            module = found
         self.specs[spec.name] = module.__spec__
         return module
 

@@ -5,13 +5,14 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from pellucid import dtypes as _dtypes
 from pellucid.core.tensor import Tensor
-from pellucid.dtypes import Size, device as _device, dtype as _dtype, layout as _layout  # noqa: F401 (public)
-
+from pellucid.dtypes import Size
 
 __all__ = ["Device", "FileLike", "IntLikeType", "Number", "Size", "Storage", "Tensor"]
 
 _int, _float, _bool, _complex, _str = builtins.int, builtins.float, builtins.bool, builtins.complex, builtins.str
+_device, _dtype, _layout = _dtypes.device, _dtypes.dtype, _dtypes.layout
 _size = Size | list[builtins.int] | tuple[builtins.int, ...]
 _symint = _int
 _dispatchkey = str

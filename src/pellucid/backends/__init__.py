@@ -1,5 +1,5 @@
 """Switches of backends that are not here: they can be set, and change nothing."""
 
-from pellucid.backends import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum
+from pellucid.backends import cpu, cuda, cudnn, mha, mkl, mkldnn, mps, nnpack, openmp, opt_einsum, quantized
 
-__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]
+__all__ = ["cpu", "cuda", "cudnn", "mha", "mkl", "mkldnn", "mps", "nnpack", "openmp", "opt_einsum", "quantized"]

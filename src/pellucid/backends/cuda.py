@@ -37,3 +37,27 @@ def enable_flash_sdp(enabled: bool) -> None:
 
 
 enable_mem_efficient_sdp = enable_math_sdp = enable_cudnn_sdp = enable_flash_sdp
+
+
+def cudnn_sdp_enabled() -> bool:
+    """False."""
+    return False
+
+
+is_flash_attention_available = cudnn_sdp_enabled
+
+
+def can_use_flash_attention(params: object, debug: bool = False) -> bool:
+    """False."""
+    return False
+
+
+can_use_efficient_attention = can_use_cudnn_attention = can_use_flash_attention
+
+
+def preferred_linalg_library(backend: str | None = None) -> str:
+    """Accepted and ignored."""
+    return "default"
+
+
+preferred_blas_library = preferred_linalg_library

@@ -14,7 +14,7 @@ from pellucid.core.attention import first_bad as bad_element
 from pellucid.core.primitive import Primitive
 from pellucid.core.provenance import here
 from pellucid.core.tensor import PICK, Node, Tensor
-from pellucid.diagnose.cures import Symptom, cure_of
+from pellucid.diagnose.cures import Symptom, cure_of, meeting
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.nn.modules.calls import module_of
 
@@ -184,7 +184,15 @@ def first_bad(watcher: Watcher, loss: Tensor | None = None) -> Finding | None:
 def finding_of(chain: list[Bad], what: str) -> Finding:
     """The finding for a chain that ends at the origin."""
     origin = chain[-1]
-    code, cause, fix = cure_of(Symptom(origin.name, origin.label, origin.backward, origin.hidden, elements(origin)))
+    code, cause, fix = cure_of(
+        Symptom(
+            origin.name,
+            origin.label,
+            origin.backward,
+            origin.hidden,
+            meeting(origin.inputs, np.shape(origin.out), origin.index),
+        )
+    )
     inside = f" in {origin.module}" if origin.module else ""
     message = f"{cause}{inside}, and {what} is not finite"
     steps = [(bad.spot, bad.made) for bad in reversed(chain[:-1])]
@@ -197,26 +205,11 @@ def finding_of(chain: list[Bad], what: str) -> Finding:
     return Finding(code, origin.spot, message, evidence_of(origin), fix, related=tuple(related))
 
 
-def elements(bad: Bad) -> list[float]:
-    """The elements of the inputs that met at the bad index; for operations that mix elements, the largest ones."""
-    found = []
-    for array in bad.inputs:
-        values = np.asarray(array)
-        if values.dtype.kind not in "fiubV" or not values.size:
-            continue
-        values = values.astype(np.float64)
-        try:
-            found.append(float(np.broadcast_to(values, np.shape(bad.out))[bad.index]))
-        except ValueError:
-            found.append(float(values.flat[int(np.argmax(np.abs(values)))]))
-    return found
-
-
 def evidence_of(bad: Bad) -> str:
     """What was measured: the first bad element, and the numbers it was made of."""
     value = np.asarray(bad.out)[bad.index]
     place = f"index {bad.index} of shape {np.shape(bad.out)}" if np.shape(bad.out) else "a number"
     count = int((~np.isfinite(np.asarray(bad.out, np.float64))).sum()) if np.asarray(bad.out).dtype.kind == "f" else 1
-    made = ", ".join(f"{element:.3g}" for element in elements(bad))
+    made = ", ".join(f"{element:.3g}" for element in meeting(bad.inputs, np.shape(bad.out), bad.index))
     text = f"{bad.made} gave {value:.3g} at {place} ({count:,} of {np.size(bad.out):,} elements are not finite)"
     return f"{text}; the input there is {made}" if made and bad.name else text

@@ -8,38 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.diagnose.events import Flow, Operation, Pass, Value, has_nan, is_finite
+from pellucid.diagnose.cures import Symptom, cure_of, meeting
+from pellucid.diagnose.events import Flow, Operation, Pass, Value, is_finite
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.trace import Trace
 from pellucid.nn.modules.loss import _Loss
 
-LOGS = frozenset(("log", "log2", "log10", "log1p", "logit", "xlogy", "special_xlog1py", "log_ndtr", "logaddexp"))
-ROOTS = frozenset((
-    "sqrt", "rsqrt", "pow", "pow_number", "linalg_vector_norm", "std", "std_mean", "hypot", "cdist",
-))  # fmt: skip
-POWERS = frozenset(("pow", "pow_number", "pow_of_number", "float_power"))
-DIVISIONS = frozenset((
-    "div", "div_rounded", "reciprocal", "rsqrt", "fmod", "remainder", "std", "var", "std_mean", "var_mean", "mean",
-    "mean_all", "softmax", "log_softmax", "moments", "batch_norm", "layer_norm", "atan2", "addcdiv",
-))  # fmt: skip
-DOMAINS = frozenset(("asin", "acos", "acosh", "atanh", "lgamma", "digamma", "erfinv"))
-CHOOSERS = frozenset(("where", "masked_fill", "masked_select", "maximum", "minimum", "clamp", "clamp_min", "clamp_max"))
 DELIBERATE = frozenset(("masked_fill", "full", "fill", "write", "index_put", "masked_scatter", "cast", "tensor"))
-
-CURES = {
-    "log-of-zero": "keep the argument above zero, or use the form that never leaves the logarithm:\n"
-    "- torch.log(p)\n+ torch.log(p.clamp(min=1e-8))\n"
-    "(for probabilities: F.log_softmax(logits, dim) instead of log(softmax(...)), "
-    "F.binary_cross_entropy_with_logits instead of log(sigmoid(...)))",
-    "division-by-zero": "keep the divisor away from zero:\n- x / total\n+ x / total.clamp(min=1e-8)\n"
-    "(F.normalize(x, eps=...) for norms; unbiased=False for the deviation of few elements)",
-    "sqrt-at-zero": "keep its argument above zero, inside the root:\n- torch.sqrt(x)\n+ torch.sqrt(x + 1e-8)",
-    "overflow": "keep the argument small: subtract the maximum first (torch.logsumexp, log_softmax do), clamp it, "
-    "or compute in a wider dtype",
-    "nan-in-unselected-branch": "make the argument safe before the operation, not the result after it:\n"
-    "- torch.where(ok, f(x), other)\n+ torch.where(ok, f(torch.where(ok, x, 1.0)), other)",
-    "out-of-domain": "keep the argument inside the function's domain, e.g. x.clamp(-1 + 1e-6, 1 - 1e-6)",
-}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -50,14 +25,13 @@ class Root:
     spot: Spot
     message: str
     evidence: str
+    fix: str
     number: int
     related: tuple[Related, ...] = ()
-    fix: str = ""
 
     def finding(self) -> Finding:
         return Finding(
-            self.code, self.spot, self.message, self.evidence, self.fix or CURES[self.code], related=self.related,
-            since=self.number,
+            self.code, self.spot, self.message, self.evidence, self.fix, related=self.related, since=self.number,
         )  # fmt: skip
 
 
@@ -151,8 +125,9 @@ def _data_root(done: Pass, value: Value, order: int) -> Root:
     return Root(
         "nan-input", entered, "the data already holds NaN or Inf before the model computes anything",
         f"{int(bad.sum())} of {bad.size} elements of the input of shape {value.shape} are not finite, the first is "
-        f"{array[index]} at index {index}", done.number, related,
+        f"{array[index]} at index {index}",
         "clean the data before training:\n+ assert torch.isfinite(x).all()\n+ x = torch.nan_to_num(x)",
+        done.number, related,
     )  # fmt: skip
 
 
@@ -207,57 +182,18 @@ def _spreads(operation: Operation, done: Pass) -> bool:
 
 
 def _forward_root(done: Pass, operation: Operation) -> Root:
-    code = code_of(operation)
     index, label, count = _where_bad(operation)
+    arrays = [value.array for value in operation.inputs if value.array is not None]
+    elements = meeting(arrays, operation.output.shape, index)
+    kind = "NaN" if label == "nan" else "Inf"
+    code, cause, fix = cure_of(Symptom(operation.op.removesuffix("_"), kind, False, False, elements))
     given = ", ".join(_value_at(value, index, operation.output.shape) for value in operation.inputs)
     return Root(
-        code, operation.spot, _sentence(code, operation),
+        code, operation.spot, cause,
         f"{operation.op} gave {label} at index {index} from {given}; {count} of {operation.output.size} elements are "
         f"not finite{_inside(operation)}; first seen in pass {done.number}",
-        done.number, _made_by(operation),
+        fix, done.number, _made_by(operation),
     )  # fmt: skip
-
-
-def code_of(operation: Operation) -> str:
-    """What kind of slip made an operation return a bad number."""
-    op = operation.op.removesuffix("_")
-    if op in LOGS:
-        return "log-of-zero"
-    if op in DOMAINS:
-        return "out-of-domain"
-    if op == "sqrt" or (op in POWERS and _nan_made(operation)):
-        return "sqrt-at-zero"
-    if op in POWERS:
-        return "division-by-zero" if _of_zero(operation) else "overflow"
-    if op in DIVISIONS:
-        return "division-by-zero"
-    return "overflow"
-
-
-def _of_zero(operation: Operation) -> bool:
-    """Whether a power is infinite as its base is zero there (a negative power of zero), not because it is large."""
-    base, result = operation.inputs[0].array, operation.output.array
-    if base is None or result is None:
-        return False
-    bad = ~np.isfinite(np.asarray(result, np.float64))
-    return bool((np.broadcast_to(np.asarray(base, np.float64), bad.shape)[bad] == 0).any())
-
-
-def _nan_made(operation: Operation) -> bool:
-    return any(has_nan(value.array) for value in operation.outputs)
-
-
-SENTENCES = {
-    "log-of-zero": "{op} is taken of zero or of a negative number",
-    "division-by-zero": "{op} divides by zero, or by something that vanishes",
-    "sqrt-at-zero": "{op} is taken of a negative number",
-    "overflow": "the result of {op} is too large for {dtype}",
-    "out-of-domain": "{op} is called outside the range in which it is defined",
-}
-
-
-def _sentence(code: str, operation: Operation) -> str:
-    return SENTENCES[code].format(op=operation.op, dtype=operation.output.dtype)
 
 
 def _where_bad(operation: Operation) -> tuple[tuple[int, ...], str, int]:
@@ -306,33 +242,18 @@ def _backward_root(done: Pass, flow: Flow) -> Root:
     )
     if chooser is not None:
         first = _first_bad(operation)  # type: ignore[arg-type]
-        return Root(
-            "nan-in-unselected-branch", spot if first is operation else first.spot,
-            f"{first.op} is computed also where {chooser.op} does not select it: its derivative there is not finite, "
-            "and zero times that is NaN", evidence, done.number, (Related(chooser.spot, "the choice is made here"),),
-        )  # fmt: skip
-    code = _backward_code(flow)
-    return Root(code, spot, BACKWARD_SENTENCES[code].format(op=flow.op), evidence, done.number)
+        code, cause, fix = cure_of(Symptom(first.op, "NaN", True, True, []))
+        chosen = (Related(chooser.spot, "the choice is made here"),)
+        return Root(code, spot if first is operation else first.spot, cause, evidence, fix, done.number, chosen)
+    code, cause, fix = _backward_cure(flow, bad)
+    return Root(code, spot, cause, evidence, fix, done.number)
 
 
-BACKWARD_SENTENCES = {
-    "log-of-zero": "the derivative of {op} at zero is infinite",
-    "division-by-zero": "the derivative of {op} divides by zero",
-    "sqrt-at-zero": "the derivative of {op} at zero is infinite",
-    "overflow": "the gradient of {op} is too large for its dtype",
-    "out-of-domain": "the derivative of {op} at the end of its range is infinite",
-}
-
-
-def _backward_code(flow: Flow) -> str:
-    op = flow.op.removesuffix("_")
-    if op in LOGS:
-        return "log-of-zero"
-    if op in DOMAINS:
-        return "out-of-domain"
-    if op in ROOTS:
-        return "sqrt-at-zero"
-    return "division-by-zero" if op in DIVISIONS else "overflow"
+def _backward_cure(flow: Flow, bad: Any) -> tuple[str, str, str]:
+    """What the derivative of an operation did wrong, from its inputs where the gradient went bad."""
+    inputs = [] if flow.operation is None else [v.array for v in flow.operation.inputs if v.array is not None]
+    index = tuple(int(i) for i in np.unravel_index(int(bad.argmax()), bad.shape))
+    return cure_of(Symptom(flow.op.removesuffix("_"), "Inf", True, False, meeting(inputs, bad.shape, index)))
 
 
 def _chosen_later(operation: Operation, done: Pass) -> Operation | None:

@@ -1,8 +1,14 @@
-"""The cures of bad numbers: for each kind of operation the doctor's code, the cause and the rewrite."""
+"""The cures of bad numbers: for each kind of operation the doctor's code, the cause and the rewrite.
 
-from typing import NamedTuple
+The doctor's rules, `why` and the replay of a recording all ask here what an operation did wrong.
+"""
 
-__all__ = ["Symptom", "cure_of"]
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["Symptom", "cure_of", "meeting"]
 
 
 class Symptom(NamedTuple):
@@ -12,17 +18,19 @@ class Symptom(NamedTuple):
     label: str  # NaN or Inf
     backward: bool
     hidden: bool  # made where nothing was selected
-    elements: list[float]  # the input elements that met there
+    elements: list[float]  # the input elements that met there, see `meeting`
 
 
 Cure = tuple[str, str, str]  # code, cause, fix
 
 LOGS = frozenset(
-    ("log", "log2", "log10", "log1p", "xlogy", "xlog1py", "logit", "entr", "log_ndtr", "binary_cross_entropy")
-)
+    ("log", "log2", "log10", "log1p", "xlogy", "xlog1py", "logit", "entr", "log_ndtr", "logaddexp", "log_sigmoid",
+     "binary_cross_entropy")
+)  # fmt: skip
 DIVISIONS = frozenset(
-    ("div", "reciprocal", "addcdiv", "div_floor", "div_trunc", "floor_divide", "remainder", "fmod", "rsqrt")
-)
+    ("div", "reciprocal", "addcdiv", "div_floor", "div_trunc", "floor_divide", "remainder", "fmod", "rsqrt", "atan2",
+     "moments", "batch_norm", "layer_norm", "group_norm", "rms_norm")
+)  # fmt: skip
 SPREADS = frozenset(("std", "std_mean", "var", "var_mean", "variance"))
 MEANS = frozenset(("mean", "mean_all", "mse_loss", "cross_entropy", "cross_entropy_2d", "nll_loss", "nll_loss_2d"))
 NORMS = frozenset(
@@ -30,7 +38,7 @@ NORMS = frozenset(
 )
 POWERS = frozenset(("pow", "pow_number", "pow_of_number"))
 EXPONENTIALS = frozenset(("exp", "exp2", "expm1", "sinh", "cosh"))
-BOUNDED = frozenset(("acos", "asin", "acosh", "atanh", "erfinv", "ndtri"))
+BOUNDED = frozenset(("acos", "asin", "acosh", "atanh", "erfinv", "ndtri", "lgamma", "digamma"))
 
 
 def cure_of(symptom: Symptom) -> Cure:
@@ -55,9 +63,27 @@ def cure_of(symptom: Symptom) -> Cure:
     return _overflow(symptom)
 
 
-def _number(symptom: Symptom, which: int = 0) -> str:
-    elements = symptom.elements
-    return f"{elements[which]:.3g}" if len(elements) > abs(which) - (which < 0) else "its input"
+def meeting(arrays: Iterable[Any], shape: tuple[int, ...], index: tuple[int, ...]) -> list[float]:
+    """The elements of the inputs that met at an index of the result; where elements are mixed, the largest ones.
+
+    >>> meeting([np.array([1.0, 2.0]), np.array(3.0)], (2,), (1,))
+    [2.0, 3.0]
+    """
+    found = []
+    for array in arrays:
+        values = np.asarray(array)
+        if values.dtype.kind not in "fiubV" or not values.size:
+            continue
+        values = values.astype(np.float64)
+        try:
+            found.append(float(np.broadcast_to(values, shape)[index]))
+        except (ValueError, IndexError):
+            found.append(float(values.flat[int(np.argmax(np.abs(values)))]))
+    return found
+
+
+def _number(symptom: Symptom) -> str:
+    return f"{symptom.elements[0]:.3g}" if symptom.elements else "its input"
 
 
 def _came_in(symptom: Symptom) -> Cure:
@@ -143,7 +169,7 @@ def _softmax(symptom: Symptom) -> Cure:
 
 def _bounded(symptom: Symptom) -> Cure:
     fix = f"keep the input inside the domain: x.clamp(-1 + 1e-6, 1 - 1e-6).{symptom.name}()"
-    return "overflow", f"{symptom.name} of {_number(symptom)} is undefined or infinite", fix
+    return "out-of-domain", f"{symptom.name} of {_number(symptom)} is undefined or infinite", fix
 
 
 def _overflow(symptom: Symptom) -> Cure:

@@ -1,12 +1,12 @@
 """Why a gradient is NaN or Inf: the first operation, forward or backward, that made such a number of finite ones."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from pellucid.core.primitive import INPUTS
 from pellucid.core.tensor import PICK, Leaf, Node
+from pellucid.diagnose.cures import Symptom, cure_of, meeting
 from pellucid.diagnose.edges import Edge, flat, values_of
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.naming import number, operation_of, short
@@ -15,22 +15,9 @@ from pellucid.diagnose.why_zero import freed_graph
 
 __all__ = ["nonfinite"]
 
-LOGS = frozenset(
-    ("log", "log2", "log10", "log1p", "xlogy", "logit", "binary_cross_entropy", "lgamma", "digamma", "log_softmax",
-     "log_sigmoid", "logsumexp", "logaddexp", "erfinv", "atanh")
-)  # fmt: skip
-DIVISIONS = frozenset(
-    ("div", "reciprocal", "rsqrt", "var", "std", "var_mean", "std_mean", "atan2", "fmod", "remainder", "addcdiv",
-     "mean", "mean_all", "layer_norm", "batch_norm", "group_norm", "rms_norm", "acos", "asin", "tan", "linalg_inv")
-)  # fmt: skip
-ROOTS = frozenset(
-    ("sqrt", "std", "linalg_vector_norm", "dist", "cdist", "euclidean_dist", "hypot", "pairwise_distance", "acosh")
-)
 HIDING = frozenset(
     ("where", "masked_fill", "masked_fill_by_tensor", "nan_to_num", "clamp", "clamp_min", "clamp_max", "mul")
 )
-
-Kind = tuple[str, str, str]
 
 
 def nonfinite(case: Case, values: np.ndarray) -> Finding:
@@ -47,7 +34,7 @@ def nonfinite(case: Case, values: np.ndarray) -> Finding:
         return freed_graph(case, "non-finite-gradient", f"holds {label} in {bad} of {values.size} elements")
     node, edge = made
     hidden_by = _hiding(case, node, edge)
-    code, what, fix = _hidden(node) if hidden_by is not None else _classified(node, edge)
+    code, what, fix = cure_of(_symptom(node, edge, hidden_by is not None))
     hides = () if hidden_by is None else (Related(Spot.of(hidden_by.place), "this hides it in the forward pass only"),)
     return Finding(
         code,
@@ -183,79 +170,16 @@ def _sent_nothing(node: Node, edge: Edge | None, above: np.ndarray) -> bool:
 # --- what kind of operation it is
 
 
-def _hidden(node: Node) -> Kind:
-    return (
-        "nan-in-unselected-branch",
-        f"{operation_of(node)} is not finite in a branch that is not selected: forward hides it, backward multiplies "
-        "its infinite derivative by zero",
-        "make the input safe before the operation, too:\n- y = torch.where(ok, f(x), 0.0)\n"
-        "+ y = torch.where(ok, f(torch.where(ok, x, 1.0)), 0.0)",
-    )
-
-
-def _classified(node: Node, edge: Edge | None) -> Kind:
-    name, values = node.primitive.name, values_of(node)
-    if name.startswith("pow"):
-        return _power(node, values)
-    if name in ROOTS and not (name == "std" and _few(values)):
-        return _root(node)
-    for names, describe in KINDS:
-        if name in names:
-            return describe(node)
-    return _overflow(node)
-
-
-def _few(values: dict[str, np.ndarray]) -> bool:
-    """A standard deviation of one element divides by zero; one of equal elements is the root of zero."""
-    return "y" in values and bool(np.isnan(values["y"]).any())
-
-
-def _power(node: Node, values: dict[str, np.ndarray]) -> Kind:
-    base = values.get("a")
-    if base is not None and not (base == 0).any() and (base > 0).all():
-        return _overflow(node)
-    exponents = [value for value in _parameters(node) if isinstance(value, (int, float))]
-    return _division(node) if exponents and exponents[-1] < 0 else _root(node)
-
-
-def _parameters(node: Node) -> list[Any]:
-    return [value for part in node.saved for value in (part if isinstance(part, tuple) else (part,))]
-
-
-def _log(node: Node) -> Kind:
-    return (
-        "log-of-zero",
-        f"{operation_of(node)} gets zero or less",
-        "use log_softmax / binary_cross_entropy_with_logits on the logits, or log(x.clamp_min(1e-8)), or log1p",
-    )
-
-
-def _division(node: Node) -> Kind:
-    return (
-        "division-by-zero",
-        f"{operation_of(node)} divides by zero",
-        "add an epsilon to the denominator, or clamp_min it: x / (n + 1e-8)",
-    )
-
-
-def _root(node: Node) -> Kind:
-    return (
-        "sqrt-at-zero",
-        f"{operation_of(node)} gets zero (or less), where its derivative is infinite",
-        "add an epsilon inside: torch.sqrt(x + 1e-8); for a norm use torch.sqrt((x * x).sum() + eps)",
-    )
-
-
-def _overflow(node: Node) -> Kind:
-    return (
-        "overflow",
-        f"{operation_of(node)} leaves the range of its dtype",
-        "subtract the maximum first (softmax, logsumexp do it), stay in log space, scale the inputs down, or use a "
-        "wider dtype",
-    )
-
-
-KINDS: tuple[tuple[frozenset[str], Callable[[Node], Kind]], ...] = ((LOGS, _log), (DIVISIONS, _division))
+def _symptom(node: Node, edge: Edge | None, hidden: bool) -> Symptom:
+    """What is known of the operation: the elements of its inputs that met where it went bad."""
+    values = values_of(node)
+    inputs = [values[letter] for letter in INPUTS if letter in values]
+    out = edge.d if edge is not None else values.get("y", _result(node, values))
+    bad = ~np.isfinite(np.asarray(out, np.float64)) if out is not None else np.ones(())
+    index = tuple(int(i) for i in np.unravel_index(int(bad.argmax()), bad.shape))
+    nan = out is not None and bool(np.isnan(np.asarray(out, np.float64)).any())
+    label = "NaN" if nan else "Inf"
+    return Symptom(node.primitive.name, label, edge is not None, hidden, meeting(inputs, bad.shape, index))
 
 
 def _evidence(node: Node, edge: Edge | None) -> str:

@@ -1,20 +1,14 @@
 """torch.distributions.utils: what distributions of one's own are written with."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import pellucid as torch
 from pellucid.distributions.discrete import logits_to_probs, probs_to_logits
 from pellucid.distributions.distribution import broadcast_all
+from pellucid.distributions.relaxed import inside as clamp_probs
 
 __all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits"]
-
-
-def clamp_probs(probs: Any) -> Any:
-    """Probabilities moved away from 0 and 1 by a rounding error."""
-    eps = torch.finfo(probs.dtype).eps
-    return probs.clamp(min=eps, max=1 - eps)
 
 
 class lazy_property:
@@ -22,7 +16,7 @@ class lazy_property:
 
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:
         self.wrapped = wrapped
-        functools.update_wrapper(self, wrapped)
+        self.__doc__ = wrapped.__doc__
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:

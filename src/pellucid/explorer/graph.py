@@ -9,7 +9,7 @@ import numpy as np
 
 __all__ = ["LIVE", "Edge", "Graph", "Item", "Move", "number"]
 
-UNKNOWN = "…"  # an input that nobody kept
+UNKNOWN = "…"  # an input or a param that nobody kept
 SHORT = 18  # characters of a formula that may stand for a name
 
 INFIX = {
@@ -187,7 +187,7 @@ def written(item: Item, arguments: Sequence[str]) -> str:
     if item.row in INFIX and len(arguments) == 2:
         return f"{arguments[0]} {INFIX[item.row]} {arguments[1]}"
     if item.row in SPELLED:
-        return SPELLED[item.row].format(*arguments, *item.params)
+        return SPELLED[item.row].format(*arguments, *item.params, UNKNOWN)
     bare = [_bare(argument) for argument in arguments if argument != UNKNOWN]
     return f"{item.op}({', '.join(bare)})"
 

@@ -114,7 +114,7 @@ class _Builder:
         several = node.shape is None
         row = node.primitive.name
         return Item(
-            row, operation_of(node), name=self.name_of(node), params=node.saved[0][:1] if row == "pick" else (),
+            row, operation_of(node), name=self.name_of(node), params=_index_of(node),
             shape=node.shape or (), needs=True, place=node.place, module=self.names.module(node),
             value=None if several else self.value_of(node), born=node.born,
         )  # fmt: skip
@@ -283,6 +283,11 @@ def _picks(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
         if node.primitive is PICK:
             picks.setdefault(node.inputs[0], []).append(node)  # type: ignore[arg-type]
     return picks
+
+
+def _index_of(node: Node) -> tuple[Any, ...]:
+    """Which of several results a pick stands for."""
+    return node.saved[0][:1] if node.primitive is PICK and type(node.saved) is not Freed else ()
 
 
 def _named_tensors(scope: dict[str, Any]) -> Iterable[tuple[Any, Any]]:

@@ -74,7 +74,7 @@ def paths_text(graph: Graph, target: int) -> str:
     if len(uses) < 2:
         return ""
     terms = [f"{_size(edge)} ({_way(graph, edge)})" for edge in uses]
-    return f"{_count(len(uses))} paths: {' + '.join(terms)}"
+    return f"{_count(len(uses))} paths: {' + '.join(terms).replace(' + -', ' - ')}"
 
 
 def _size(edge: Edge) -> str:

@@ -11,6 +11,8 @@ from pellucid.lab.reading import LabError
 if TYPE_CHECKING:
     from pellucid.lab.cards import Card
 
+DATA_HELP = "the file of progress (default: in the user's data folder)"
+
 
 def add_commands(commands: Any) -> None:
     """Add the lab's commands to those of `pellucid`."""
@@ -20,14 +22,14 @@ def add_commands(commands: Any) -> None:
 
 def _add_drill(commands: Any) -> None:
     drill = commands.add_parser("drill", help="learn facts about autograd with cards, each shown when it is due")
-    drill.add_argument("--topic", help="only cards of this topic")
     drill.add_argument("--new", type=int, default=10, metavar="N", help="how many new cards (default: 10)")
     drill.add_argument("--list", action="store_true", help="list the cards")
     drill.add_argument("--stats", action="store_true", help="what was learned so far, by topic")
-    _add_files(drill)
+    _add_cards(drill)
     drill.set_defaults(function=drill_command)
     actions = drill.add_subparsers(dest="action", metavar="export | import")
     export = actions.add_parser("export", help="write the cards for Anki, or to be read")
+    _add_cards(export, default=argparse.SUPPRESS)  # given before or after the word export
     export.add_argument("--format", choices=["tsv", "apkg", "markdown"], default="tsv")
     export.add_argument("-o", "--output", metavar="FILE", help="default: the terminal, and cards.apkg")
     importing = actions.add_parser("import", help="make a YAML deck of a tab separated or markdown file")
@@ -42,13 +44,15 @@ def _add_quiz(commands: Any) -> None:
     quiz.add_argument("--lang", choices=["en", "es"], default="en", help="English or Spanish (default: en)")
     quiz.add_argument("--cards", action="store_true", help="keep what was answered wrong as drill cards")
     quiz.add_argument("--list", action="store_true", help="list the questions")
-    quiz.add_argument("--data", metavar="FILE", help="the file of progress (default: in the user's data folder)")
+    quiz.add_argument("--data", metavar="FILE", help=DATA_HELP)
     quiz.set_defaults(function=quiz_command)
 
 
-def _add_files(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--deck", metavar="FILE", help="another deck (YAML)")
-    parser.add_argument("--data", metavar="FILE", help="the file of progress (default: in the user's data folder)")
+def _add_cards(parser: argparse.ArgumentParser, default: str | None = None) -> None:
+    """Which cards, and where the progress is kept."""
+    parser.add_argument("--topic", default=default, help="only cards of this topic")
+    parser.add_argument("--deck", default=default, metavar="FILE", help="another deck (YAML)")
+    parser.add_argument("--data", default=default, metavar="FILE", help=DATA_HELP)
 
 
 def drill_command(options: argparse.Namespace) -> int:

@@ -27,6 +27,7 @@ from pellucid.serialization.atomic import write_whole
 DECK_NUMBER, MODEL_NUMBER = 2_051_118_347, 1_904_225_561
 HEADERS = ["#separator:tab", "#html:false", "#notetype:Basic", "#tags column:3", "#guid column:4"]
 HEADING = re.compile(r"## ([^ ]+) · ([^ ]+)")
+MARKUP = re.compile(r"[\\`*_\[<&~]|^[#>+=-]", re.MULTILINE)
 
 
 def write(deck: Deck, format: str, path: str | Path) -> None:
@@ -123,26 +124,30 @@ def _rows(text: str, before: int, file: str) -> Iterator[tuple[int, list[str]]]:
 def to_markdown(deck: Deck) -> str:
     """A heading for every card, its front below, its back as a quotation.
 
-    >>> print(to_markdown(Deck("Mine", (Card("square", "scalar", "(x*x)'?", "2x"),))))
+    >>> print(to_markdown(Deck("Mine", (Card("square", "scalar", "The derivative of x²?", "2x"),))))
     # Mine
     <BLANKLINE>
     ## square · scalar
     <BLANKLINE>
-    (x*x)'?
+    The derivative of x²?
     <BLANKLINE>
     > 2x
     <BLANKLINE>
     """
     lines = [f"# {deck.name}", ""]
     for card in deck.cards:
-        front, back = (html.escape(text, quote=False).split("\n") for text in (card.front, card.back))
-        lines += [f"## {card.id} · {card.topic}", "", *map(_masked, front), "", *(f"> {x}".rstrip() for x in back), ""]
+        front, back = (masked(text).split("\n") for text in (card.front, card.back))
+        lines += [f"## {card.id} · {card.topic}", "", *front, "", *(f"> {x}".rstrip() for x in back), ""]
     return "\n".join(lines)
 
 
-def _masked(line: str) -> str:
-    """A line of a front that could be taken for something else."""
-    return "\\" + line if line.startswith(("#", "\\")) else line
+def masked(text: str) -> str:
+    """Text that markdown shows as it is: what could be markup or HTML stands behind a backslash.
+
+    >>> print(masked("a*b < c"))
+    a\\*b \\< c
+    """
+    return MARKUP.sub(r"\\\g<0>", text)
 
 
 def from_markdown(text: str, file: str) -> Deck:
@@ -172,13 +177,13 @@ def _place_line(line: str, card: tuple[Place, str, str, list[str], list[str]], p
     if line.startswith(">"):
         back.append(line[1:].removeprefix(" "))
     elif not back:
-        front.append(line.removeprefix("\\"))
+        front.append(line)
     elif line.strip():
         raise place.error("this stands after the back of a card", "begin the lines of a back with >")
 
 
 def _text(lines: list[str]) -> str:
-    return html.unescape("\n".join(lines)).strip()
+    return re.sub(r"\\(.)", r"\1", "\n".join(lines)).strip()
 
 
 # --- .apkg

@@ -1,6 +1,9 @@
 """The quizzes as a page to read; docs/build.py writes it, in English and in Spanish."""
 
+import re
+
 from pellucid.lab.cards import TOPICS
+from pellucid.lab.export import masked
 from pellucid.lab.questions import Question, read_questions
 
 HEADS = {
@@ -41,20 +44,29 @@ def quiz_page(language: str) -> str:
 
 def _question(question: Question, language: str) -> list[str]:
     words = WORDS[language]
-    lines = ["", f"### {question.id}", "", question.question[language]]
+    lines = ["", f"### {question.id}", "", shown(question.question[language])]
     if question.predict:
-        lines += ["", f"*{words['predict']}:* {question.predict[language]}"]
+        lines += ["", f"*{words['predict']}:* {shown(question.predict[language])}"]
     if question.choices:
-        lines += ["", *(f"- {letter}) {c.text[language]}" for letter, c in zip("abcdefghij", question.choices))]
+        lines += ["", *(f"- {letter}) {shown(c.text[language])}" for letter, c in zip("abcdefghij", question.choices))]
     if question.starter:
         lines += ["", words["start"], "", *_fenced(question.starter)]
     lines += ["", f"<details><summary>{words['answer']}</summary>", ""]
     lines += _fenced(question.answer(language)) if question.kind == "code" else [_listed(question, language)]
-    return [*lines, "", question.explain[language], "", "</details>"]
+    return [*lines, "", shown(question.explain[language]), "", "</details>"]
+
+
+def shown(text: str) -> str:
+    """Text for a page: only what stands between backticks is markup.
+
+    >>> print(shown("`a*b` is a*b"))
+    `a*b` is a\\*b
+    """
+    return "".join(part if part.startswith("`") else masked(part) for part in re.split(r"(`[^`\n]+`)", text))
 
 
 def _listed(question: Question, language: str) -> str:
-    answer = question.answer(language)
+    answer = shown(question.answer(language))
     return "\n".join(f"- {line}" for line in answer.split("\n")) if question.choices else answer
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from pellucid.errors import explain
 
-SIZE, DEPTH = 1_000_000, 50
+SIZE, DEPTH, EVENTS = 1_000_000, 50, 100_000  # bytes, levels, and pieces of a file: about a second of reading
 NUMBER = re.compile(r"[-+]?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -155,7 +155,7 @@ def parse(text: str, file: str) -> Node:
     if len(text) > SIZE:
         raise Place(file, 1, 1).error(f"the file is larger than {SIZE:,} bytes")
     try:
-        return _document(yaml.parse(text, Loader=loader), file)
+        return _document(_bounded(yaml.parse(text, Loader=loader), file), file)
     except yaml.reader.ReaderError as error:
         raise _place_at(text[: error.position], file).error(error.reason) from None
     except yaml.MarkedYAMLError as error:
@@ -167,6 +167,13 @@ def parse(text: str, file: str) -> Node:
 
 def _place(mark: Any, file: str) -> Place:
     return Place(file, mark.line + 1, mark.column + 1) if mark else Place(file, 1, 1)
+
+
+def _bounded(events: Iterator[Any], file: str) -> Iterator[Any]:
+    for number, event in enumerate(events):
+        if number > EVENTS:
+            raise _place(event.start_mark, file).error(f"more than {EVENTS:,} values stand in this file")
+        yield event
 
 
 def _document(events: Iterator[Any], file: str) -> Node:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pellucid.lab.cards import Card, read_deck
 from pellucid.lab.progress import Progress, utc_now
+from pellucid.lab.reading import needed
 
 AHEAD = timedelta(minutes=20)  # what was just learned is asked again before the session ends
 RATINGS = "1 forgotten, 2 hard, 3 good, 4 easy"
@@ -21,6 +22,7 @@ def all_cards(progress: Progress, deck: str | Path | None = None) -> list[Card]:
 
 def drill(progress: Progress, cards: Sequence[Card], new: int = 10) -> int:
     """Ask the cards that are due and then some new ones, until none is left or the learner stops; says how many."""
+    needed("fsrs", "fsrs")  # said before the first card, not after it
     answered = 0
     for card in queue(progress, cards, new):
         due = _ask(progress, card)

@@ -83,7 +83,7 @@ def indices(self: Tensor) -> Tensor:
 
 def values(self: Tensor) -> Tensor:
     """What is not zero, in the order of `indices`."""
-    return self[self != 0]  # type: ignore[index, no-any-return]
+    return self[self.ne(0)]  # type: ignore[attr-defined, index, no-any-return]
 
 
 for _name, _question in {"indices": indices, "_indices": indices, "values": values, "_values": values}.items():

@@ -110,5 +110,5 @@ def share_memory_(self: Tensor) -> Tensor:
     if array.nbytes and not _is_shared(array):
         shared = np.frombuffer(mmap.mmap(-1, array.nbytes), array.dtype).reshape(array.shape)
         shared[...] = array
-        self.data = wrap(shared)
+        self.data = wrap(shared)  # type: ignore[attr-defined]
     return self

@@ -23,7 +23,7 @@ def integrate(f, y0, steps, dt):
 A = torch.tensor([[-0.1, 1.0], [-1.0, -0.1]])
 field = Field()
 opt = torch.optim.Adam(field.parameters(), lr=1e-2)
-for it in range(40):
+for it in range(25):
     y0 = torch.randn(16, 2)
     with torch.no_grad():
         truth = integrate(lambda y: y @ A.t(), y0, 15, 0.1)

@@ -22,7 +22,7 @@ chars = sorted(set(text))
 ids = torch.tensor([chars.index(c) for c in text])
 rnn = RNN(len(chars), 32)
 opt = torch.optim.Adam(rnn.parameters(), lr=1e-2)
-for epoch in range(25):
+for epoch in range(15):
     h = torch.zeros(1, rnn.hidden)
     loss = 0
     for i in range(len(ids) - 1):

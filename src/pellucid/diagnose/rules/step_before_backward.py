@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from pellucid.diagnose.events import Pass, Update
+from pellucid.diagnose.events import Parameter, Pass, Update
 from pellucid.diagnose.finding import Finding, Related
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
@@ -22,18 +22,33 @@ class StepBeforeBackward(Rule):
         self.early: list[Update] = []
 
     def look(self, done: Pass, trace: Trace) -> None:
-        self.early += [event for event in trace.updates if event.number == done.number and self._early(event, done)]
+        steps = [event for event in trace.updates if event.number == done.number]
+        self.early += [event for event in steps if self._early(event, done, trace)]
 
-    def _early(self, event: Update, done: Pass) -> bool:
+    def _early(self, event: Update, done: Pass, trace: Trace) -> bool:
         """Whether a step came between the forward that used its parameters and the backward of that forward."""
         if event.optimizer is None or done.backward is None:
             return False
         held = set(event.optimizer.parameters)
-        return event.order < done.backward.order and any(
+        if event.order >= done.backward.order:
+            return False
+        return self._used_before(event, done, held) or self._used_long_before(event, done, trace, held)
+
+    def _used_before(self, event: Update, done: Pass, held: set[Parameter]) -> bool:
+        return any(
             operation.order < event.order and operation.recorded and value.parameter in held
             for operation in done.toward_loss
             for value in operation.inputs
         )
+
+    def _used_long_before(self, event: Update, done: Pass, trace: Trace, held: set[Parameter]) -> bool:
+        """Whether the forward ran before the backward of another loss, which gave the step nothing to apply."""
+        earlier = [other for other in trace.backwards if other.order < event.order]
+        if done.backward is None or not earlier or held & earlier[-1].reached:
+            return False
+        inputs = [value for operation in done.toward_loss if operation.recorded for value in operation.inputs]
+        carried = any(value.parameter is None and value.requires_grad and value.born < done.number for value in inputs)
+        return carried and bool(held & done.backward.reached - {value.parameter for value in inputs})
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         crashed = trace.crash is not None and isinstance(trace.crash.error, InplaceError)

@@ -152,14 +152,24 @@ class App {
     this.modes[1].disabled = !this.model.backward.length;
     this.caption.textContent = this.model.caption(this.mode, this.step);
     this.caption.className = `caption ${this.mode}`;
-    this.sideParts.node.replaceChildren(nodePanel(this));
-    this.sideParts.code.replaceChildren(...[codePanel(this)].filter(Boolean));
+    this.renew(this.sideParts.node, nodePanel(this));
+    this.renew(this.sideParts.code, codePanel(this));
     if (this.inputs) this.inputs.update();
     this.tree.update();
     this.showBad();
     this.showCrumbs();
     this.drawing.draw();
     writeAddress(this);
+  }
+
+  /** Replace a part; who was inside it with the keyboard is led to its heading. */
+  renew(part, content) {
+    const inside = part.contains(document.activeElement);
+    part.replaceChildren(...(content ? [content] : []));
+    const heading = inside ? part.querySelector("h2") : null;
+    if (!heading) return;
+    heading.tabIndex = -1;
+    heading.focus({ preventScroll: true });
   }
 
   // --- steps
@@ -282,9 +292,9 @@ class App {
     const buttons = [];
     if (value !== null) {
       const what = this.model.values[value] !== null ? shown(this.model.values[value]) : "NaN or ∞";
-      buttons.push(el("button", { type: "button", class: "alarm", text: `⚠ first ${what}: ${clip(this.model.nodes[value].called, 16)}`, onclick: () => this.goToBadValue(value) }));
+      buttons.push(el("button", { type: "button", class: "alarm", text: `⚠ first ${what}: ${clip(this.model.nodes[value].called, 16)}`, title: "Go to the first value that is not finite", onclick: () => this.goToBadValue(value) }));
     }
-    if (step !== null) buttons.push(el("button", { type: "button", class: "alarm", text: "⚠ go to first NaN gradient", onclick: () => this.goToBadStep(step) }));
+    if (step !== null) buttons.push(el("button", { type: "button", class: "alarm", text: "⚠ first NaN gradient", title: "Go to the first gradient that is not finite", onclick: () => this.goToBadStep(step) }));
     this.badButtons.replaceChildren(...buttons);
   }
 

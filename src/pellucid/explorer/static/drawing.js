@@ -116,38 +116,52 @@ class Drawing {
     const scale = Math.max(0.02, Math.min(3, this.scale * by));
     this.shift = [x - ((x - this.shift[0]) * scale) / this.scale, y - ((y - this.shift[1]) * scale) / this.scale];
     this.scale = scale;
-    this.draw();
+    this.draw(true);
   }
 
   // --- drawing
 
-  draw() {
+  /** Draw at the next frame; `moved`: only the view has changed, so that what is there may serve on. */
+  draw(moved = false) {
     if (!this.view) return;
+    this.stale = this.stale || !moved;
     this.pending = this.pending || requestAnimationFrame(() => {
       this.pending = 0;
-      this.paint();
+      this.layer.setAttribute("transform", `translate(${this.shift[0]},${this.shift[1]}) scale(${this.scale})`);
+      if (this.stale || this.outside()) this.paint();
+      this.stale = false;
     });
+  }
+
+  /** Whether the view shows more than was drawn, or could show more detail. */
+  outside() {
+    const [now, drawn] = [this.sight(0), this.drawn];
+    const larger = now.left < drawn.left || now.top < drawn.top || now.right > drawn.right || now.bottom > drawn.bottom;
+    return larger || (drawn.far && this.scale >= FAR) || this.scale > 2.5 * drawn.scale;
+  }
+
+  /** The part of the graph that is in the window, and some of it around. */
+  sight(around) {
+    const [width, height] = [this.svg.clientWidth || 800, this.svg.clientHeight || 400];
+    const at = (share, size, axis) => (share * size - this.shift[axis]) / this.scale;
+    return {
+      left: at(-around, width, 0), top: at(-around, height, 1), right: at(1 + around, width, 0), bottom: at(1 + around, height, 1),
+    };
   }
 
   paint() {
     const { model, mode, step } = this.app;
-    this.layer.setAttribute("transform", `translate(${this.shift[0]},${this.shift[1]}) scale(${this.scale})`);
     this.active = model.active(mode, step);
     this.lit = new Set(this.active.edges);
-    const sight = this.inSight();
+    const seen = this.sight(0.35);
+    const sight = (box) => box.x < seen.right && box.y < seen.bottom && box.x + box.size[0] > seen.left && box.y + box.size[1] > seen.top;
     const boxes = this.view.boxes.filter(sight);
     const far = this.scale < FAR && boxes.length > 150;
+    this.drawn = { ...seen, far, scale: this.scale };
     const lines = this.view.lines.filter((line) => sight(this.view.boxes[line.a]) || sight(this.view.boxes[line.b]));
     this.svg.classList.toggle("forward", mode === "forward");
     this.svg.classList.toggle("backward", mode === "backward");
     this.layer.replaceChildren(...(far ? this.blocks(boxes, lines) : this.detail(boxes, lines)));
-  }
-
-  inSight() {
-    const [width, height] = [this.svg.clientWidth || 800, this.svg.clientHeight || 400];
-    const [left, top] = [(-80 - this.shift[0]) / this.scale, (-80 - this.shift[1]) / this.scale];
-    const [right, bottom] = [(width + 80 - this.shift[0]) / this.scale, (height + 80 - this.shift[1]) / this.scale];
-    return (box) => box.x < right && box.y < bottom && box.x + box.size[0] > left && box.y + box.size[1] > top;
   }
 
   /** Thousands of boxes: one path for all lines, one for each kind of box. */
@@ -199,7 +213,7 @@ class Drawing {
         : `C${p[0] + bow},${p[1] + half} ${q[0] + bow},${q[1] - half} ${q[0]},${q[1]}`;
     }
     const [p, q] = points; // the label stands near the box that the gradient comes to
-    const middle = [(p[0] + q[0]) / 2 + (across ? 0 : bow * 0.6), (p[1] + q[1]) / 2 + (across ? bow * 0.75 : line.bow * 22)];
+    const middle = [(p[0] + q[0]) / 2 + (across ? 0 : bow * 0.6), (p[1] + q[1]) / 2 + (across ? bow * 0.75 : 0)];
     return { d, middle };
   }
 
@@ -227,7 +241,9 @@ class Drawing {
     const crowded = this.view.boxes.length > CROWD && line.edges[0].from !== this.app.selected;
     if (this.app.mode !== "backward" || line.edges.length > 1 || !(lit || (delivered && !crowded))) return null;
     const text = edgeLabel(this.app.model, line.edges[0], lit);
-    return text ? svgEl("text", { x, y: y + (this.across ? -6 : 4), class: `line-label${lit ? " lit" : ""}`, text }) : null;
+    const uses = this.app.model.arriving[line.edges[0].from];
+    const turn = uses.indexOf(line.edges[0]) - (uses.length - 1) / 2; // from above, labels of one box would lie side by side
+    return text ? svgEl("text", { x, y: y + (this.across ? -6 : 4 + 17 * turn), class: `line-label${lit ? " lit" : ""}`, text }) : null;
   }
 
   box(box) {
@@ -333,7 +349,7 @@ class Drawing {
       return;
     }
     this.shift = [this.shift[0] + now[0] - before[0], this.shift[1] + now[1] - before[1]];
-    this.draw();
+    this.draw(true);
   }
 }
 
@@ -384,7 +400,8 @@ function gradientText(model, node, gradient) {
   if (gradient.state === "waiting") return "grad ?";
   const told = gradient.value !== null ? shown(gradient.value) : node.grad && node.grad.nan ? "NaN" : null;
   if (told === null) return `‖grad‖ ${brieflyShown(model.size(node.id))}${gradient.state === "partial" ? ` (${gradient.arrived}/${gradient.of})` : ""}`;
-  return gradient.state === "partial" ? `grad ${told} (${gradient.arrived}/${gradient.of})` : `grad ${told}`;
+  const short = told.length > 8 ? brieflyShown(gradient.value) : told;
+  return gradient.state === "partial" ? `grad ${short} (${gradient.arrived}/${gradient.of})` : `grad ${short}`;
 }
 
 function sourceLine(model, node) {

@@ -214,7 +214,7 @@ class Model {
     const uses = this.arriving[id];
     if (uses.length < 2) return "";
     const terms = uses.map((edge) => `${edge.sent === null ? `norm ${shown(edge.norm)}` : shown(edge.sent)} (${this.way(edge)})`);
-    return `${countWord(uses.length)} paths: ${terms.join(" + ")}`;
+    return `${countWord(uses.length)} paths: ${terms.join(" + ").replaceAll(" + -", " - ")}`;
   }
 
   way(edge) {

@@ -10,7 +10,7 @@ function treePanel(app) {
   details.open = model.nodes.length <= 12;
   const items = [];
   const update = () => {
-    if (!details.open) return;
+    if (!details.open || app.model !== model) return; // its event may come when another graph is shown already
     if (!items.length) fillTree(app, list, items);
     for (const { node, button, kept } of items) {
       const text = nodeAsText(app, node);

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from pellucid.errors import explain
 from pellucid.lab.labs.lab import Lab
@@ -30,9 +31,11 @@ def folder_of(lab: Lab, given: str | None) -> Path:
 
 def start(lab: Lab, folder: Path, force: bool = False) -> list[Path]:
     """Copy the starter; a file that is there already is overwritten only by force, and without it nothing is."""
-    files = {"README.md": readme(lab), **lab.files}
-    written = write_files(files, folder, force)
-    if not (folder / STATE).exists():
+    known = (folder / STATE).exists()
+    if known:
+        state_of(lab, folder)  # a folder of another lab is refused before anything is written
+    written = write_files({"README.md": readme(lab), **lab.files}, folder, force)
+    if not known:
         save(folder, State(lab.name))
     return written
 
@@ -47,7 +50,7 @@ def write_files(files: dict[str, str], folder: Path, force: bool) -> list[Path]:
         raise LabError(explain(f"{folder} has been started already", why=why, try_="--force, or another --dir"))
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
-        write_whole(folder / name, lambda out, text=text: out.write(text.encode()) and None)  # type: ignore[misc]
+        _write(folder / name, text)
     return [folder / name for name in files]
 
 
@@ -58,8 +61,7 @@ def readme(lab: Lab) -> str:
     return (
         f"# {lab.title}\n\n{lab.lesson}\n\n## Predict first\n\n{lab.question}\n\n## Files\n\n{files}\n\n"
         f"## Success criteria\n\n{boxes}\n- [ ] you made a prediction before the reveal\n\n"
-        f"`pellucid lab check {lab.name}` goes through this list, `pellucid lab hint {lab.name}` gives a hint, one more\n"
-        "each time.\n"
+        f"`pellucid lab check {lab.name}` goes through this list; `pellucid lab hint {lab.name}` gives a hint.\n"
     )
 
 
@@ -86,8 +88,14 @@ def state_of(lab: Lab, folder: Path) -> State:
 
 def save(folder: Path, state: State) -> None:
     """Remember."""
-    text = json.dumps(asdict(state), indent=2) + "\n"
-    write_whole(folder / STATE, lambda out: out.write(text.encode()) and None)
+    _write(folder / STATE, json.dumps(asdict(state), indent=2) + "\n")
+
+
+def _write(file: Path, text: str) -> None:
+    def write(out: BinaryIO) -> None:
+        out.write(text.encode())
+
+    write_whole(file, write)
 
 
 def next_hint(lab: Lab, folder: Path) -> str:

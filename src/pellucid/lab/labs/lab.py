@@ -138,7 +138,8 @@ def parsed(name: str, page: str) -> Lab:
 
 def _sections(page: str) -> Iterator[tuple[str, str]]:
     """Headings and what stands below them; what looks like a heading inside a fenced block is none."""
-    heading, body, fence = "", [], ""
+    heading, fence = "", ""
+    body: list[str] = []
     for line in page.splitlines():
         if fence:
             fence = "" if line == fence else fence

@@ -2,15 +2,15 @@
 
 import ast
 import copy
-import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 from pellucid.lab.labs import suite
-from pellucid.lab.labs.running import run
+from pellucid.lab.labs.running import read_lines, run
 
 RECURSIVE = """
 def backward(self, first=True):
@@ -20,7 +20,7 @@ def backward(self, first=True):
     for value in self._prev:
         value.backward(False)
 """
-LIMIT = 5.0  # seconds for the tests of one mutant; a mutant that hangs is noticed, too
+LIMIT = 5.0  # seconds without a result; a mutant whose tests hang is noticed, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,12 @@ def _mistakes(method: ast.FunctionDef) -> Iterator[tuple[str, ast.FunctionDef]]:
 # --- where gradients add up
 
 
-def _is_grad(node: ast.AST) -> bool:
+def _is_grad(node: ast.AST) -> TypeGuard[ast.Attribute]:
     return isinstance(node, ast.Attribute) and node.attr == "grad"
+
+
+def _is_data(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "data"
 
 
 class Accumulations(ast.NodeTransformer):
@@ -120,38 +124,31 @@ class Assigns(AtAccumulation):
 
 class ForgetsLocal(AtAccumulation):
     def changed(self, node: ast.AugAssign) -> ast.AST:
-        above = [part for part in ast.walk(node.value) if _is_grad(part)]
-        if above:
-            node.value = above[0]  # type: ignore[assignment]
+        node.value = next((part for part in ast.walk(node.value) if _is_grad(part)), node.value)
         return node
 
 
 class ForgetsAbove(AtAccumulation):
     def changed(self, node: ast.AugAssign) -> ast.AST:
-        node.value = _Replaced(_is_grad, lambda part: ast.Constant(1.0)).visit(node.value)
-        return node
+        return replaced(node, _is_grad, ast.Constant(1.0))
 
 
 class SwapsFactors(AtAccumulation):
     """The derivative of a product with respect to a factor is the *other* factor."""
 
     def changed(self, node: ast.AugAssign) -> ast.AST:
-        target = node.target.value  # type: ignore[union-attr]
-        own = ast.Attribute(target, "data", ast.Load())
-        node.value = _Replaced(
-            lambda part: isinstance(part, ast.Attribute) and part.attr == "data", lambda part: own
-        ).visit(node.value)
-        return node
+        own = ast.Attribute(node.target.value, "data", ast.Load())  # type: ignore[union-attr]
+        return replaced(node, _is_data, own)
 
 
-class _Replaced(ast.NodeTransformer):
-    """Puts something else in the place of some parts."""
+def replaced(node: ast.AugAssign, which: Callable[[ast.AST], bool], by: ast.expr) -> ast.AugAssign:
+    """A statement with something else in the place of some parts of what it adds."""
 
-    def __init__(self, which: Callable[[ast.AST], bool], by: Callable[[ast.AST], ast.AST]) -> None:
-        self.which, self.by = which, by
+    class Exchange(ast.NodeTransformer):
+        def visit_Attribute(self, part: ast.Attribute) -> ast.AST:
+            return by if which(part) else self.generic_visit(part)
 
-    def visit(self, node: ast.AST) -> ast.AST:
-        return self.by(node) if self.which(node) else self.generic_visit(node)
+    return ast.AugAssign(node.target, node.op, Exchange().visit(node.value))
 
 
 # --- mistakes of single methods
@@ -208,30 +205,44 @@ OF_METHOD: dict[str, list[tuple[str, ast.NodeTransformer]]] = {
 
 
 def run_tests(
-    folder: Path, tests: str, source: str | None = None, *, changed: str = "value.py", as_torch: bool = False,
-    limit: float = LIMIT,
-) -> dict[str, str]:  # fmt: skip
-    """What each test of a learner says, with one of the files changed if a source is given.
+    folder: Path, tests: str, sources: Sequence[str | None] = (None,), *, changed: str = "value.py",
+    as_torch: bool = False, limit: float = LIMIT,
+) -> list[dict[str, str]]:  # fmt: skip
+    """What each test of a learner says, once for each source that one of the files is replaced by (None: by nothing).
 
     `as_torch`: with Pellucid under the name torch, which takes longer to start.
     """
-    with tempfile.TemporaryDirectory(prefix="pellucid-mutant-") as scratch:
-        place = Path(scratch) / "work"
-        place.mkdir()
-        for file in folder.glob("*.py"):
-            shutil.copy(file, place)
-        if source is not None:
-            (place / changed).write_text(source, encoding="utf-8")
-        result = Path(scratch) / "result.json"
-        start = ["-P", "-m", "pellucid", "run", suite.__file__] if as_torch else ["-P", suite.__file__]
-        status = run([*start, str(place / tests), str(result)], place, Path(scratch) / "printed", limit)
-        if not result.is_file():
-            return {tests: f"stopped after {limit:g} seconds" if status is None else f"ended the process ({status})"}
-        said: dict[str, str] = json.loads(result.read_text(encoding="utf-8"))
+    start = ["-P", "-m", "pellucid", "run", suite.__file__] if as_torch else ["-P", suite.__file__]
+    with tempfile.TemporaryDirectory(prefix="pellucid-mutants-") as scratch:
+        copies = [
+            _copied(folder, Path(scratch).resolve() / str(i), source, changed) for i, source in enumerate(sources)
+        ]
+        said: list[dict[str, str]] = []
+        while len(said) < len(copies):
+            result = Path(scratch) / f"result-{len(said)}"
+            result.touch()
+            waiting = [str(copy / tests) for copy in copies[len(said) :]]
+            status = run([*start, str(result), *waiting], Path(scratch), Path(scratch) / "printed", limit)
+            done = read_lines(result)
+            if not done:
+                why = f"stopped after {limit:g} seconds" if status is None else f"ended the process ({status})"
+                done = [{tests: why}]
+            said += done
         return said
+
+
+def _copied(folder: Path, copy: Path, source: str | None, changed: str) -> Path:
+    """The learner's files in another folder, one of them changed."""
+    copy.mkdir()
+    for file in folder.glob("*.py"):
+        shutil.copy(file, copy)
+    if source is not None:
+        (copy / changed).write_text(source, encoding="utf-8")
+    return copy
 
 
 def survivors(folder: Path, tests: str) -> list[str]:
     """The mistakes that the learner's tests do not notice."""
     found = mutants((folder / "value.py").read_text(encoding="utf-8"))
-    return [mutant.mistake for mutant in found if not any(run_tests(folder, tests, mutant.source).values())]
+    said = run_tests(folder, tests, [mutant.source for mutant in found])
+    return [mutant.mistake for mutant, failures in zip(found, said) if not any(failures.values())]

@@ -23,6 +23,7 @@ from typing import Any
 from pellucid.lab.labs.lab import Lab, Unmet, expect, find
 
 LIMIT = 30.0  # seconds for all criteria of a lab together
+WRITTEN = 50_000_000  # bytes that a program may write to one file, or print
 HOME = str(Path(__file__).resolve().parents[3])  # the folder that holds the package
 
 
@@ -57,9 +58,14 @@ def check(lab: Lab, folder: Path, limit: float = LIMIT) -> Result:
         lines, printed = Path(scratch) / "lines.jsonl", Path(scratch) / "printed.txt"
         lines.touch()
         command = ["-P", "-m", "pellucid.lab.labs.running", lab.name, str(folder.resolve()), str(lines)]
-        status = run(command, folder, printed, limit)
-        done = [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()]
-        return Result(_outcomes(lab, done, status, limit), tail(printed))
+        status = run(command, folder, printed, limit, session=True)
+        return Result(_outcomes(lab, read_lines(lines), status, limit), tail(printed))
+
+
+def read_lines(file: Path) -> list[Any]:
+    """The lines of JSON of a file; the last one may have been cut off."""
+    whole = file.read_text(encoding="utf-8").rpartition("\n")[0]
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 def _outcomes(lab: Lab, done: list[dict[str, Any]], status: int | None, limit: float) -> list[Outcome]:
@@ -74,14 +80,17 @@ def _outcomes(lab: Lab, done: list[dict[str, Any]], status: int | None, limit: f
     return outcomes
 
 
-def run(arguments: list[str], folder: Path, printed: Path, limit: float) -> int | None:
-    """Run Python with these arguments in a folder, as a session of its own; None if it had to be stopped."""
+def run(arguments: list[str], folder: Path, printed: Path, limit: float, session: bool = False) -> int | None:
+    """Run Python with these arguments in a folder; None if it had to be stopped.
+
+    As a session of its own it is ended together with all that it started, such as the runs of mutants.
+    """
     paths = os.pathsep.join(filter(None, [HOME, os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
     with open(printed, "wb") as out:
         process = subprocess.Popen(
             [sys.executable, *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, cwd=folder,
-            env=environment, start_new_session=True,
+            env=environment, start_new_session=session,
         )  # fmt: skip
         try:
             return process.wait(limit)
@@ -89,7 +98,7 @@ def run(arguments: list[str], folder: Path, printed: Path, limit: float) -> int 
             return None
         finally:
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+                os.killpg(process.pid, signal.SIGKILL) if session and hasattr(os, "killpg") else process.kill()
             process.wait()
 
 
@@ -129,11 +138,20 @@ def judge(lab: Lab, folder: Path, lines: Path) -> None:
     """Go through the criteria in this process."""
     from pellucid.shim import as_torch
 
+    _bounded()
     sys.path.insert(0, str(folder))
     with as_torch(), open(lines, "a", encoding="utf-8") as out:
         for criterion in lab.criteria:
             reason = _reason(criterion.check, Work(folder))
             print(json.dumps({"met": not reason, "reason": reason}), file=out, flush=True)
+
+
+def _bounded() -> None:
+    """What a program writes must not fill the disk."""
+    with suppress(ImportError, ValueError):  # not on Windows
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (WRITTEN, resource.RLIM_INFINITY))
 
 
 def _reason(criterion: Any, work: Work) -> str:

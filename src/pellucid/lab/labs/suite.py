@@ -1,8 +1,9 @@
 """Run the tests of a learner: every function `test_...` of a file, without arguments, as pytest would.
 
-    python -P suite.py FILE RESULT
+    python -P suite.py RESULT FILE ...
 
-A program of its own that imports nothing of Pellucid: it runs once for each mutant, and has to start fast.
+A program of its own that imports nothing of Pellucid and so starts fast. After each file, in a folder of its own with
+the code it tests, it adds a line of JSON to RESULT: who waits knows how far it came when it had to be stopped.
 """
 
 import importlib
@@ -10,24 +11,36 @@ import inspect
 import json
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 
 def failures(file: Path) -> dict[str, str]:
     """What each test of a file said: empty if it passed. An error of the file itself goes under its name."""
+    sys.path.insert(0, str(file.parent))
     try:
         module = importlib.import_module(file.stem)
+        tests = {name: value for name, value in vars(module).items() if name.startswith("test") and callable(value)}
+        return {name: _failure(test, file) for name, test in tests.items()}
     except Exception as error:
         return {file.name: _told(error, file)}
-    tests = {name: value for name, value in vars(module).items() if name.startswith("test") and callable(value)}
-    return {name: _failure(test, file) for name, test in tests.items()}
+    finally:
+        sys.path.remove(str(file.parent))
+        _forget(file.parent)
 
 
-def _failure(test: object, file: Path) -> str:
-    if inspect.signature(test).parameters:  # type: ignore[arg-type]
+def _forget(folder: Path) -> None:
+    """The next folder has modules of the same names."""
+    for name, module in list(sys.modules.items()):
+        if Path(getattr(module, "__file__", None) or "/").parent == folder:
+            del sys.modules[name]
+
+
+def _failure(test: Callable[..., object], file: Path) -> str:
+    if inspect.signature(test).parameters:
         return "it takes arguments; a test here takes none"
     try:
-        test()  # type: ignore[operator]
+        test()
     except Exception as error:
         return _told(error, file)
     return ""
@@ -43,6 +56,7 @@ def _told(error: Exception, file: Path) -> str:
 
 
 if __name__ == "__main__":
-    path = Path(sys.argv[1]).resolve()
-    sys.path.insert(0, str(path.parent))
-    Path(sys.argv[2]).write_text(json.dumps(failures(path)), encoding="utf-8")
+    for path in sys.argv[2:]:
+        said = json.dumps(failures(Path(path)))
+        with open(sys.argv[1], "a", encoding="utf-8") as result:
+            result.write(said + "\n")

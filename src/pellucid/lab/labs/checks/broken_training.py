@@ -70,15 +70,25 @@ def first_bad(work: Work) -> None:
     expect(find_first(_observed(2)) == 0, "for the broken loop it should say 0")
 
 
+def _trained(work: Work) -> tuple[list[float], list[int]]:
+    """The losses of the learner's training, and the batches that it asked for."""
+    data: Any = work.module("data.py")
+    original, asked = data.batch, []
+
+    def batch(step: int) -> Any:
+        asked.append(step)
+        return original(step)
+
+    data.batch = batch
+    try:
+        return list(work.named("train.py", "losses")), asked
+    finally:
+        data.batch = original
+
+
 @criteria("train.py trains on all 50 batches: every loss finite, the last ones on average less than 0.7 of the first")
 def trains(work: Work) -> None:
-    data, asked = work.module("data.py"), []
-    original = data.batch
-    data.batch = lambda step: asked.append(step) or original(step)  # type: ignore[attr-defined]
-    try:
-        losses = work.named("train.py", "losses")
-    finally:
-        data.batch = original  # type: ignore[attr-defined]
+    losses, asked = _trained(work)
     expect(sorted(set(asked)) == list(range(50)), "train.py does not train on every batch from 0 to 49 (25 included)")
     expect(len(losses) == 50, f"losses has {len(losses)} numbers, not 50")
     bad = next((i for i, loss in enumerate(losses) if not math.isfinite(loss)), None)
@@ -106,13 +116,12 @@ def healthy(work: Work) -> None:
 @criteria("test_train.py passes with your train.py, and fails with the broken one")
 def regression_test(work: Work) -> None:
     work.text("test_train.py")
-    said = run_tests(work.folder, "test_train.py", as_torch=True, limit=LIMIT)
+    sources = (None, find("broken-training").files["broken.py"])
+    said, broken = run_tests(work.folder, "test_train.py", sources, changed="train.py", as_torch=True, limit=LIMIT)
     expect(said, "test_train.py has no function named test_...")
     failed = [f"{name}: {reason}" for name, reason in said.items() if reason]
     expect(not failed, "\n".join(failed))
-    broken = find("broken-training").files["broken.py"]
-    again = run_tests(work.folder, "test_train.py", broken, changed="train.py", as_torch=True, limit=LIMIT)
-    expect(any(again.values()), "with broken.py in the place of train.py your test still passes")
+    expect(any(broken.values()), "with broken.py in the place of train.py your test still passes")
 
 
 # --- the post-mortem

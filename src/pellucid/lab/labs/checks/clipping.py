@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 
-import pellucid as torch
+import pellucid
 from pellucid.lab.labs.lab import Criteria, Unmet, expect
 from pellucid.lab.labs.running import Work
 
 criteria = Criteria()
+torch: Any = pellucid  # its names are made when it is imported: no type checker knows them
 FILE = "clipping.py"
 
 

@@ -85,7 +85,7 @@ def _swept(work: Work, epsilons: list[float]) -> list[float]:
 
 @criteria("WORSE_EPSILON is at least 100 times worse than the best")
 def worse(work: Work) -> None:
-    epsilon = getattr(work.module("checker.py"), "WORSE_EPSILON", None)
+    epsilon: Any = getattr(work.module("checker.py"), "WORSE_EPSILON", None)
     expect(isinstance(epsilon, float) and epsilon > 0, "measure one with sweep and write it down")
     own, best = _swept(work, [epsilon])[0], min(_swept(work, EPSILONS))
     expect(own > 100 * best, f"with {epsilon:g} the error is {own:.2g}, the best is {best:.2g}")

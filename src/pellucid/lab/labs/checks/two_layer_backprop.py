@@ -4,16 +4,17 @@ from typing import Any
 
 import numpy as np
 
-import pellucid as torch
+import pellucid
 from pellucid.lab.labs.lab import Criteria, expect
 from pellucid.lab.labs.running import Work
 
 criteria = Criteria()
+torch: Any = pellucid  # its names are made when it is imported: no type checker knows them
 SHAPES = {"W2": (1, 3), "b2": (1, 1), "W1": (3, 2), "b1": (3, 1), "x": (2, 1)}
 
 
 def _parameters() -> dict[str, Any]:
-    random = np.random.RandomState(42)  # noqa: NPY002 (the lab's numbers belong to it)
+    random = np.random.RandomState(42)  # the old generator: the lab's numbers are its
     w1, w2 = random.randn(3, 2) * 0.1, random.randn(1, 3) * 0.1
     return {"W1": w1, "b1": np.zeros((3, 1)), "W2": w2, "b2": np.zeros((1, 1))}
 

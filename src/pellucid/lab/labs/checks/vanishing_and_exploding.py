@@ -4,12 +4,13 @@ import math
 from itertools import pairwise
 from typing import Any
 
-import pellucid as torch
-from pellucid import nn
+import pellucid
 from pellucid.lab.labs.lab import Criteria, expect
 from pellucid.lab.labs.running import Work
 
 criteria = Criteria()
+torch: Any = pellucid  # its names are made when it is imported: no type checker knows them
+nn: Any = pellucid.nn
 FILE, DEPTH, WIDTH = "depth.py", 20, 32
 NORMS = (nn.LayerNorm, nn.BatchNorm1d, nn.GroupNorm, nn.RMSNorm)
 
