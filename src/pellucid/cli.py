@@ -7,6 +7,7 @@ from typing import Any
 
 from pellucid._version import __version__
 from pellucid.lab.commands import add_commands
+from pellucid.lab.labs.commands import add_lab_commands
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,6 +54,7 @@ def parser_of_commands() -> argparse.ArgumentParser:
     replay.set_defaults(function=replay_command)
     _add_explore(commands)
     add_commands(commands)
+    add_lab_commands(commands)
     return parser
 
 

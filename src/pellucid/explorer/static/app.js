@@ -2,16 +2,6 @@
 
 const PACE = 1400; // milliseconds a step while playing
 
-/** Signs that not every font has. */
-const SHAPES = {
-  play: "M5,3L17,10L5,17z", pause: "M5,3h4v14h-4zM12,3h4v14h-4z", first: "M4,3h3v14h-3zM17,3v14L8,10z", last: "M13,3h3v14h-3zM3,3v14L12,10z",
-  back: "M14,3v14L4,10z", next: "M6,3v14L16,10z", whole: "M3,8V3h5M12,3h5v5M17,12v5h-5M8,17H3v-5", theme: "M10,2.5a7.5,7.5 0 0,0 0,15z",
-};
-
-function icon(name) {
-  return svgEl("svg", { viewBox: "0 0 20 20", class: `icon icon-${name}`, "aria-hidden": "true" }, svgEl("path", { d: SHAPES[name] }));
-}
-
 class App {
   constructor(data, place) {
     this.examples = data.examples;
@@ -37,41 +27,25 @@ class App {
     this.below = el("div", { class: "below" });
     this.crumbs = el("div", { class: "crumbs" });
     this.notes = el("div", { class: "notes" });
-    place.append(this.header(),
-      el("main", {},
-        el("div", { class: "stage" }, this.examples[0].server ? playground(this) : null, this.notes, this.crumbs, el("div", { class: "canvas" }, this.drawing.svg, this.zoomBar()), this.caption, this.transport(), this.below),
-        this.side));
-  }
-
-  header() {
-    this.picker = el("select", { "aria-label": "Example", onchange: () => this.load(Number(this.picker.value), {}) },
-      ...this.examples.map((example, i) => el("option", { value: i, text: example.title || `Graph ${i + 1}` })));
-    this.heading = el("h1", { text: this.title });
-    this.searchField = el("input", { type: "search", class: "search", placeholder: "Search: name, op, nan, grad>1e3   ( / )", "aria-label": "Search the nodes", oninput: () => this.find(this.searchField.value), onkeydown: (event) => event.key === "Enter" && this.nextHit() });
-    this.found = el("output", { class: "found", "aria-live": "polite" });
-    this.badButtons = el("span", { class: "bad-buttons" });
-    this.themeButton = el("button", { type: "button", class: "theme", "aria-label": "Light or dark", title: "Light or dark", onclick: () => this.setTheme(this.isDark() ? "light" : "dark") }, icon("theme"));
-    const several = this.examples.length > 1 || this.examples[0].server;
-    return el("header", {}, several ? el("span", { class: "brand", text: "Pellucid" }) : null, several ? this.picker : this.heading,
-      this.badButtons, el("span", { class: "search-box" }, this.searchField, this.found), this.themeButton);
-  }
-
-  zoomBar() {
-    const button = (sign, label, act) => el("button", { type: "button", "aria-label": label, title: label, onclick: act }, sign);
-    return el("div", { class: "zoom-bar" }, button("+", "Zoom in", () => this.drawing.zoom(1.3)), button("−", "Zoom out", () => this.drawing.zoom(1 / 1.3)),
-      button(icon("whole"), "Show everything", () => this.drawing.fit(true)));
-  }
-
-  transport() {
-    const button = (shape, label, name, act) => el("button", { type: "button", class: name, "aria-label": label, title: label, onclick: act }, icon(shape));
-    this.modes = ["forward", "backward"].map((mode) => el("button", { type: "button", class: `mode ${mode}`, text: mode === "forward" ? "Forward →" : "← Backward", "aria-pressed": "false", onclick: () => this.setMode(mode) }));
-    this.slider = el("input", { type: "range", class: "step-slider", min: 0, step: 1, "aria-label": "Step", oninput: () => this.goTo(Number(this.slider.value), true) });
-    this.playButton = button("play", "Play", "play", () => this.play());
-    this.count = el("output", { class: "count" });
-    return el("div", { class: "transport", role: "group", "aria-label": "Steps" }, el("div", { class: "modes", role: "group", "aria-label": "Direction" }, ...this.modes),
-      el("div", { class: "buttons" }, button("first", "First step", "first", () => this.goTo(0, true)), button("back", "Step back", "back", () => this.advance(-1)), this.playButton,
-        button("next", "Next step", "next", () => this.advance(1)), button("last", "Last step", "last", () => this.goTo(this.model.steps(this.mode), true))),
-      this.slider, this.count);
+    place.append(
+      headOf(this),
+      el(
+        "main",
+        {},
+        el(
+          "div",
+          { class: "stage" },
+          this.examples[0].server ? playground(this) : null,
+          this.notes,
+          this.crumbs,
+          el("div", { class: "canvas" }, this.drawing.svg, zoomBarOf(this)),
+          this.caption,
+          transportOf(this),
+          this.below,
+        ),
+        this.side,
+      ),
+    );
   }
 
   /** Add a graph to the picker and show it. */
@@ -98,7 +72,11 @@ class App {
     this.trainingView = this.snapshot.training ? new TrainingView(this, this.snapshot.training) : null;
     this.below.replaceChildren(...(this.trainingView ? [this.trainingView.section] : []));
     this.sideParts = { node: el("div"), code: el("div") };
-    this.side.replaceChildren(...[this.inputs && this.inputs.section, this.sideParts.node, this.sideParts.code, this.tree.section].filter(Boolean));
+    this.side.replaceChildren(
+      ...[this.inputs && this.inputs.section, this.sideParts.node, this.sideParts.code, this.tree.section].filter(
+        Boolean,
+      ),
+    );
     const said = [this.snapshot.note, ...(this.snapshot.notes || [])].filter(Boolean);
     this.notes.replaceChildren(...said.map((text) => el("p", { text })));
     this.apply(asked);
@@ -112,7 +90,9 @@ class App {
     const start = this.snapshot.start || {};
     const mode = asked.mode || start.mode;
     this.mode = mode === "forward" || !this.model.backward.length ? "forward" : "backward";
-    const step = Number(asked.step === undefined ? (start.step === undefined ? this.model.steps(this.mode) : start.step) : asked.step);
+    const step = Number(
+      asked.step === undefined ? (start.step === undefined ? this.model.steps(this.mode) : start.step) : asked.step,
+    );
     this.step = Math.max(0, Math.min(this.model.steps(this.mode), Number.isInteger(step) ? step : 0));
     const node = Number(asked.node);
     this.selected = asked.node !== undefined && this.model.nodes[node] ? node : this.firstSelected();
@@ -120,7 +100,7 @@ class App {
       const value = Number(asked[`v${leaf.id}`]);
       if (asked[`v${leaf.id}`] && Number.isFinite(value)) this.model.change(leaf.id, value);
     }
-    if (asked.search) this.find(this.searchField.value = asked.search);
+    if (asked.search) this.find((this.searchField.value = asked.search));
   }
 
   /** The address was edited by hand, or a link on the page was followed. */
@@ -148,7 +128,9 @@ class App {
     this.slider.value = this.step;
     this.count.textContent = `${this.step} / ${steps}`;
     this.slider.setAttribute("aria-valuetext", `step ${this.step} of ${steps}`);
-    this.modes.forEach((button, i) => button.setAttribute("aria-pressed", String(this.mode === ["forward", "backward"][i])));
+    this.modes.forEach((button, i) =>
+      button.setAttribute("aria-pressed", String(this.mode === ["forward", "backward"][i])),
+    );
     this.modes[1].disabled = !this.model.backward.length;
     this.caption.textContent = this.model.caption(this.mode, this.step);
     this.caption.className = `caption ${this.mode}`;
@@ -267,8 +249,22 @@ class App {
   showCrumbs() {
     const groups = this.model.snapshot.groups || [];
     const shownGroups = [...this.open].sort((a, b) => a - b).slice(0, 12);
-    this.crumbs.replaceChildren(...(groups.length && shownGroups.length ? [el("span", { class: "quiet", text: "Open modules:" }),
-      ...shownGroups.map((id) => el("button", { type: "button", class: "small", text: `${groups[id].path} −`, title: "Fold this module", onclick: () => this.toggleGroup(id) }))] : []));
+    this.crumbs.replaceChildren(
+      ...(groups.length && shownGroups.length
+        ? [
+            el("span", { class: "quiet", text: "Open modules:" }),
+            ...shownGroups.map((id) =>
+              el("button", {
+                type: "button",
+                class: "small",
+                text: `${groups[id].path} −`,
+                title: "Fold this module",
+                onclick: () => this.toggleGroup(id),
+              }),
+            ),
+          ]
+        : []),
+    );
   }
 
   find(query) {
@@ -292,9 +288,26 @@ class App {
     const buttons = [];
     if (value !== null) {
       const what = this.model.values[value] !== null ? shown(this.model.values[value]) : "NaN or ∞";
-      buttons.push(el("button", { type: "button", class: "alarm", text: `⚠ first ${what}: ${clip(this.model.nodes[value].called, 16)}`, title: "Go to the first value that is not finite", onclick: () => this.goToBadValue(value) }));
+      buttons.push(
+        el("button", {
+          type: "button",
+          class: "alarm",
+          text: `⚠ first ${what}: ${clip(this.model.nodes[value].called, 16)}`,
+          title: "Go to the first value that is not finite",
+          onclick: () => this.goToBadValue(value),
+        }),
+      );
     }
-    if (step !== null) buttons.push(el("button", { type: "button", class: "alarm", text: "⚠ first NaN gradient", title: "Go to the first gradient that is not finite", onclick: () => this.goToBadStep(step) }));
+    if (step !== null)
+      buttons.push(
+        el("button", {
+          type: "button",
+          class: "alarm",
+          text: "⚠ first NaN gradient",
+          title: "Go to the first gradient that is not finite",
+          onclick: () => this.goToBadStep(step),
+        }),
+      );
     this.badButtons.replaceChildren(...buttons);
   }
 
@@ -306,7 +319,9 @@ class App {
 
   goToBadStep(step) {
     this.mode = "backward";
-    const edge = this.model.backward[step].edges.map((index) => this.model.edges[index]).find((each) => !Number.isFinite(each.sent === null ? each.norm : each.sent));
+    const edge = this.model.backward[step].edges
+      .map((index) => this.model.edges[index])
+      .find((each) => !Number.isFinite(each.sent === null ? each.norm : each.sent));
     this.selected = edge ? edge.from : this.selected;
     this.goTo(step, true);
   }
@@ -328,7 +343,7 @@ class App {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
       if (event.key === "Escape" && event.target === this.searchField) {
-        this.find(this.searchField.value = "");
+        this.find((this.searchField.value = ""));
         this.searchField.blur();
       }
       const act = typing ? null : this.keyAction(event);
@@ -341,16 +356,25 @@ class App {
   keyAction(event) {
     const pressing = event.target.tagName === "BUTTON" || event.target.tagName === "SUMMARY";
     return {
-      ArrowRight: () => this.advance(1), ArrowLeft: () => this.advance(-1), Home: () => this.goTo(0, true),
-      End: () => this.goTo(this.model.steps(this.mode), true), " ": pressing ? null : () => this.play(), "/": () => this.searchField.focus(),
-      f: () => this.setMode("forward"), b: () => this.model.backward.length && this.setMode("backward"),
-      "+": () => this.drawing.zoom(1.3), "-": () => this.drawing.zoom(1 / 1.3), 0: () => this.drawing.fit(true),
+      ArrowRight: () => this.advance(1),
+      ArrowLeft: () => this.advance(-1),
+      Home: () => this.goTo(0, true),
+      End: () => this.goTo(this.model.steps(this.mode), true),
+      " ": pressing ? null : () => this.play(),
+      "/": () => this.searchField.focus(),
+      f: () => this.setMode("forward"),
+      b: () => this.model.backward.length && this.setMode("backward"),
+      "+": () => this.drawing.zoom(1.3),
+      "-": () => this.drawing.zoom(1 / 1.3),
+      0: () => this.drawing.fit(true),
     }[event.key];
   }
 }
 
 const started = performance.now();
 const app = new App(JSON.parse(document.getElementById("data").textContent), document.getElementById("app"));
-requestAnimationFrame(() => requestAnimationFrame(() => {
-  document.documentElement.dataset.ready = Math.round(performance.now() - started); // for tests: the page is drawn
-}));
+requestAnimationFrame(() =>
+  requestAnimationFrame(() => {
+    document.documentElement.dataset.ready = Math.round(performance.now() - started); // for tests: the page is drawn
+  }),
+);

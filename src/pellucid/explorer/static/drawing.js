@@ -5,7 +5,6 @@ const LONGEST_SOURCE = 20; // letters of a source line that fit into a box
 const GROUP = [180, 84];
 const CROWD = 24; // boxes; among more, only lines of the step and of the selected box have labels
 const FAR = 0.3; // below this scale no text can be read
-const GRADIENT_STATES = { never: "no gradient goes here", waiting: "gradient not there yet", partial: "not all paths yet", done: "" };
 
 class Drawing {
   constructor(app) {
@@ -13,8 +12,12 @@ class Drawing {
     this.scale = 1;
     this.shift = [0, 0];
     this.layer = svgEl("g");
-    this.svg = svgEl("svg", { class: "graph", role: "img", "aria-label": "The graph; the list of nodes below has the same content as text." },
-      arrowHeads(), this.layer);
+    this.svg = svgEl(
+      "svg",
+      { class: "graph", role: "img", "aria-label": "The graph; the list of nodes below has the same content as text." },
+      arrowHeads(),
+      this.layer,
+    );
     this.listen();
   }
 
@@ -38,7 +41,9 @@ class Drawing {
   /** Small graphs have room for a label on every line. */
   distances() {
     const few = this.view.boxes.length <= 60;
-    return this.across ? { across: true, gap: few ? 124 : 80, space: 28 } : { across: false, gap: few ? 76 : 56, space: 22 };
+    return this.across
+      ? { across: true, gap: few ? 124 : 80, space: 28 }
+      : { across: false, gap: few ? 76 : 56, space: 22 };
   }
 
   /** Where each line leaves and enters: uses of one box side by side, lines between the same boxes apart. */
@@ -51,9 +56,12 @@ class Drawing {
       const key = `${line.a}>${line.b}`;
       pairs.set(key, [...(pairs.get(key) || []), line]);
     }
-    const from = (line) => (line.way.length ? line.way[line.way.length - 1] : this.middle(boxes[line.a]))[this.across ? 1 : 0] + line.bow;
-    for (const same of pairs.values()) same.forEach((line, i) => (line.bow = same.length > 1 ? i - (same.length - 1) / 2 : 0));
-    for (const side of into) side.sort((a, b) => from(a) - from(b)).forEach((line, i) => (line.port = (i + 1) / (side.length + 1)));
+    const from = (line) =>
+      (line.way.length ? line.way[line.way.length - 1] : this.middle(boxes[line.a]))[this.across ? 1 : 0] + line.bow;
+    for (const same of pairs.values())
+      same.forEach((line, i) => (line.bow = same.length > 1 ? i - (same.length - 1) / 2 : 0));
+    for (const side of into)
+      side.sort((a, b) => from(a) - from(b)).forEach((line, i) => (line.port = (i + 1) / (side.length + 1)));
   }
 
   middle(box) {
@@ -64,8 +72,10 @@ class Drawing {
     const { boxes } = this.view;
     const far = (pick, of) => boxes.reduce((best, box) => pick(best, of(box)), of(boxes[0]));
     this.bounds = {
-      left: far(Math.min, (box) => box.x) - 20, top: far(Math.min, (box) => box.y) - 24,
-      right: far(Math.max, (box) => box.x + box.size[0]) + 20, bottom: far(Math.max, (box) => box.y + box.size[1]) + 20,
+      left: far(Math.min, (box) => box.x) - 20,
+      top: far(Math.min, (box) => box.y) - 24,
+      right: far(Math.max, (box) => box.x + box.size[0]) + 20,
+      bottom: far(Math.max, (box) => box.y + box.size[1]) + 20,
     };
   }
 
@@ -93,7 +103,10 @@ class Drawing {
     const view = [this.svg.clientWidth || 800, (this.svg.clientHeight || 400) - 40];
     const { left, top, right, bottom } = this.bounds;
     const wanted = this.middle(box);
-    this.shift = [[left, right], [top, bottom]].map(([from, to], axis) => {
+    this.shift = [
+      [left, right],
+      [top, bottom],
+    ].map(([from, to], axis) => {
       const half = view[axis] / this.scale / 2;
       const inside = Math.max(from + half, Math.min(to - half, wanted[axis]));
       return view[axis] / 2 - (to - from <= 2 * half ? (from + to) / 2 : inside) * this.scale;
@@ -105,7 +118,8 @@ class Drawing {
     const box = this.view.boxes[this.view.boxOf[id]];
     const [width, height] = [this.svg.clientWidth, this.svg.clientHeight];
     const [x, y] = [box.x * this.scale + this.shift[0], box.y * this.scale + this.shift[1]];
-    const inside = x > 4 && y > 4 && x + box.size[0] * this.scale < width - 4 && y + box.size[1] * this.scale < height - 4;
+    const inside =
+      x > 4 && y > 4 && x + box.size[0] * this.scale < width - 4 && y + box.size[1] * this.scale < height - 4;
     if (!inside) {
       this.scale = Math.max(this.scale, 0.5);
       this.centre(box);
@@ -125,12 +139,14 @@ class Drawing {
   draw(moved = false) {
     if (!this.view) return;
     this.stale = this.stale || !moved;
-    this.pending = this.pending || requestAnimationFrame(() => {
-      this.pending = 0;
-      this.layer.setAttribute("transform", `translate(${this.shift[0]},${this.shift[1]}) scale(${this.scale})`);
-      if (this.stale || this.outside()) this.paint();
-      this.stale = false;
-    });
+    this.pending =
+      this.pending ||
+      requestAnimationFrame(() => {
+        this.pending = 0;
+        this.layer.setAttribute("transform", `translate(${this.shift[0]},${this.shift[1]}) scale(${this.scale})`);
+        if (this.stale || this.outside()) this.paint();
+        this.stale = false;
+      });
   }
 
   /** Whether the view shows more than was drawn, or could show more detail. */
@@ -145,7 +161,10 @@ class Drawing {
     const [width, height] = [this.svg.clientWidth || 800, this.svg.clientHeight || 400];
     const at = (share, size, axis) => (share * size - this.shift[axis]) / this.scale;
     return {
-      left: at(-around, width, 0), top: at(-around, height, 1), right: at(1 + around, width, 0), bottom: at(1 + around, height, 1),
+      left: at(-around, width, 0),
+      top: at(-around, height, 1),
+      right: at(1 + around, width, 0),
+      bottom: at(1 + around, height, 1),
     };
   }
 
@@ -154,7 +173,8 @@ class Drawing {
     this.active = model.active(mode, step);
     this.lit = new Set(this.active.edges);
     const seen = this.sight(0.35);
-    const sight = (box) => box.x < seen.right && box.y < seen.bottom && box.x + box.size[0] > seen.left && box.y + box.size[1] > seen.top;
+    const sight = (box) =>
+      box.x < seen.right && box.y < seen.bottom && box.x + box.size[0] > seen.left && box.y + box.size[1] > seen.top;
     const boxes = this.view.boxes.filter(sight);
     const far = this.scale < FAR && boxes.length > 150;
     this.drawn = { ...seen, far, scale: this.scale };
@@ -167,10 +187,13 @@ class Drawing {
   /** Thousands of boxes: one path for all lines, one for each kind of box. */
   blocks(boxes, lines) {
     const kinds = { idle: [], done: [], bad: [], hit: [], now: [] };
-    for (const box of boxes) kinds[this.kindFar(box)].push(`M${box.x},${box.y}h${box.size[0]}v${box.size[1]}h${-box.size[0]}z`);
+    for (const box of boxes)
+      kinds[this.kindFar(box)].push(`M${box.x},${box.y}h${box.size[0]}v${box.size[1]}h${-box.size[0]}z`);
     const ways = lines.map((line) => this.path(line).d).join("");
-    return [svgEl("path", { d: ways, class: "far-lines" }),
-      ...Object.entries(kinds).map(([kind, parts]) => svgEl("path", { d: parts.join(""), class: `far-${kind}` }))];
+    return [
+      svgEl("path", { d: ways, class: "far-lines" }),
+      ...Object.entries(kinds).map(([kind, parts]) => svgEl("path", { d: parts.join(""), class: `far-${kind}` })),
+    ];
   }
 
   kindFar(box) {
@@ -188,7 +211,12 @@ class Drawing {
     const back = drawn.filter((each) => !each.lit).map((each) => each.shape);
     const front = drawn.filter((each) => each.lit).map((each) => each.shape);
     const labels = drawn.map((each) => each.label).filter(Boolean);
-    return [...back, ...front, ...boxes.map((box) => (box.group === null ? this.box(box) : this.group(box))), ...labels];
+    return [
+      ...back,
+      ...front,
+      ...boxes.map((box) => (box.group === null ? this.box(box) : this.group(box))),
+      ...labels,
+    ];
   }
 
   /** The curve of a line and the point for its label. */
@@ -223,8 +251,17 @@ class Drawing {
     const lit = line.edges.some((edge) => this.lit.has(edge));
     const carries = line.edges.some((edge) => edge.norm !== null);
     const delivered = mode === "backward" && line.edges.some((edge) => edge.step !== undefined && edge.step <= step);
-    const classes = ["line", lit ? "lit" : "", carries ? "" : "cut", delivered ? "delivered" : "", hits ? "faded" : ""].join(" ");
-    const marker = lit && mode === "backward" ? { "marker-start": "url(#head-back)" } : { "marker-end": lit ? "url(#head-lit)" : "url(#head)" };
+    const classes = [
+      "line",
+      lit ? "lit" : "",
+      carries ? "" : "cut",
+      delivered ? "delivered" : "",
+      hits ? "faded" : "",
+    ].join(" ");
+    const marker =
+      lit && mode === "backward"
+        ? { "marker-start": "url(#head-back)" }
+        : { "marker-end": lit ? "url(#head-lit)" : "url(#head)" };
     const shape = svgEl("path", { d, class: classes, "stroke-width": this.width(line, lit), ...marker });
     return { shape, lit, label: this.lineLabel(line, middle, lit, delivered) };
   }
@@ -243,7 +280,9 @@ class Drawing {
     const text = edgeLabel(this.app.model, line.edges[0], lit);
     const uses = this.app.model.arriving[line.edges[0].from];
     const turn = uses.indexOf(line.edges[0]) - (uses.length - 1) / 2; // from above, labels of one box would lie side by side
-    return text ? svgEl("text", { x, y: y + (this.across ? -6 : 4 + 17 * turn), class: `line-label${lit ? " lit" : ""}`, text }) : null;
+    return text
+      ? svgEl("text", { x, y: y + (this.across ? -6 : 4 + 17 * turn), class: `line-label${lit ? " lit" : ""}`, text })
+      : null;
   }
 
   box(box) {
@@ -251,17 +290,40 @@ class Drawing {
     const node = model.nodes[box.node];
     const gradient = model.gradient(node.id, mode, step);
     const known = model.known(node.id, mode, step);
-    const bad = (known && model.badValue(node.id)) || (mode === "backward" && gradient.state !== "waiting" && model.badGradient(node.id));
-    const classes = ["box", model.isLeaf(node.id) ? "leaf" : "op", this.active.node === node.id ? "now" : "", selected === node.id ? "selected" : "",
-      this.receives(node.id) ? "receiving" : "", bad ? "bad" : "", known ? "" : "unknown", hits && !hits.has(node.id) ? "faded" : ""];
+    const bad =
+      (known && model.badValue(node.id)) ||
+      (mode === "backward" && gradient.state !== "waiting" && model.badGradient(node.id));
+    const classes = [
+      "box",
+      model.isLeaf(node.id) ? "leaf" : "op",
+      this.active.node === node.id ? "now" : "",
+      selected === node.id ? "selected" : "",
+      this.receives(node.id) ? "receiving" : "",
+      bad ? "bad" : "",
+      known ? "" : "unknown",
+      hits && !hits.has(node.id) ? "faded" : "",
+    ];
     const [width, height] = box.size;
-    const group = svgEl("g", { class: classes.join(" "), transform: `translate(${box.x},${box.y})`, "data-node": node.id });
-    group.append(svgEl("rect", { width, height, rx: model.isLeaf(node.id) ? 18 : 8 }),
-      ...heading(node, width));
+    const group = svgEl("g", {
+      class: classes.join(" "),
+      transform: `translate(${box.x},${box.y})`,
+      "data-node": node.id,
+    });
+    group.append(svgEl("rect", { width, height, rx: model.isLeaf(node.id) ? 18 : 8 }), ...heading(node, width));
     this.numbers(group, node, known, gradient);
     const source = sourceLine(model, node);
-    if (source) group.append(svgEl("text", { x: 11, y: height - 12, class: "source", text: clip(source, LONGEST_SOURCE) }));
-    if (node.symbol) group.append(svgEl("text", { x: width / 2, y: height + 17, class: "symbol", "text-anchor": "middle", text: clip(node.symbol, 32) }));
+    if (source)
+      group.append(svgEl("text", { x: 11, y: height - 12, class: "source", text: clip(source, LONGEST_SOURCE) }));
+    if (node.symbol)
+      group.append(
+        svgEl("text", {
+          x: width / 2,
+          y: height + 17,
+          class: "symbol",
+          "text-anchor": "middle",
+          text: clip(node.symbol, 32),
+        }),
+      );
     if (node.badge) group.append(badge(node.badge, width));
     if (bad) group.append(svgEl("text", { x: width - 12, y: 50, "text-anchor": "end", class: "warning", text: "⚠" }));
     group.append(svgEl("title", { text: tooltip(model, node, mode, step) }));
@@ -271,8 +333,20 @@ class Drawing {
   numbers(group, node, known, gradient) {
     const { model } = this.app;
     const value = known ? (model.values[node.id] !== null ? shown(model.values[node.id]) : arrayText(node.value)) : "?";
-    group.append(svgEl("text", { x: 11, y: 49, class: known && model.values[node.id] === null ? "value array" : "value", text: clip(value, 12) }),
-      svgEl("text", { x: 11, y: 73, class: `grad ${gradient.state}`, text: clip(gradientText(model, node, gradient), 18) }));
+    group.append(
+      svgEl("text", {
+        x: 11,
+        y: 49,
+        class: known && model.values[node.id] === null ? "value array" : "value",
+        text: clip(value, 12),
+      }),
+      svgEl("text", {
+        x: 11,
+        y: 73,
+        class: `grad ${gradient.state}`,
+        text: clip(gradientText(model, node, gradient), 18),
+      }),
+    );
     if (known && node.value && model.values[node.id] === null) {
       const picture = thumbnail(node.value, BOX[0] - 57, 32, 46, 20);
       if (picture) group.append(picture);
@@ -293,14 +367,36 @@ class Drawing {
     const faded = hits && !box.members.some((id) => hits.has(id));
     const [width, height] = box.size;
     const size = model.size(last);
-    return svgEl("g", { class: `box module${now ? " now" : ""}${bad ? " bad" : ""}${faded ? " faded" : ""}`, transform: `translate(${box.x},${box.y})`, "data-group": box.group },
+    return svgEl(
+      "g",
+      {
+        class: `box module${now ? " now" : ""}${bad ? " bad" : ""}${faded ? " faded" : ""}`,
+        transform: `translate(${box.x},${box.y})`,
+        "data-group": box.group,
+      },
       svgEl("rect", { x: 5, y: -5, width, height, rx: 8, class: "behind" }),
       svgEl("rect", { width, height, rx: 8 }),
-      svgEl("text", { x: 12, y: 23, class: "name", text: group.path.length > 13 ? `…${group.path.slice(-12)}` : group.path }),
+      svgEl("text", {
+        x: 12,
+        y: 23,
+        class: "name",
+        text: group.path.length > 13 ? `…${group.path.slice(-12)}` : group.path,
+      }),
       svgEl("text", { x: width - 12, y: 23, class: "op-name", "text-anchor": "end", text: "open +" }),
-      svgEl("text", { x: 12, y: 47, class: "count", text: `${operations.length} operation${operations.length === 1 ? "" : "s"}${bad ? "  ⚠" : ""}` }),
-      svgEl("text", { x: 12, y: 70, class: "grad done", text: size === null || this.app.mode === "forward" ? "" : `‖grad‖ ${brieflyShown(size)}` }),
-      svgEl("title", { text: `Module ${group.path}: click to open` }));
+      svgEl("text", {
+        x: 12,
+        y: 47,
+        class: "count",
+        text: `${operations.length} operation${operations.length === 1 ? "" : "s"}${bad ? "  ⚠" : ""}`,
+      }),
+      svgEl("text", {
+        x: 12,
+        y: 70,
+        class: "grad done",
+        text: size === null || this.app.mode === "forward" ? "" : `‖grad‖ ${brieflyShown(size)}`,
+      }),
+      svgEl("title", { text: `Module ${group.path}: click to open` }),
+    );
   }
 
   // --- mouse and touch
@@ -325,11 +421,15 @@ class Drawing {
     const up = (event) => fingers.delete(event.pointerId);
     svg.addEventListener("pointerup", up);
     svg.addEventListener("pointercancel", up);
-    svg.addEventListener("wheel", (event) => {
-      event.preventDefault();
-      const corner = svg.getBoundingClientRect();
-      this.zoom(Math.exp(-event.deltaY * 0.0015), event.clientX - corner.left, event.clientY - corner.top);
-    }, { passive: false });
+    svg.addEventListener(
+      "wheel",
+      (event) => {
+        event.preventDefault();
+        const corner = svg.getBoundingClientRect();
+        this.zoom(Math.exp(-event.deltaY * 0.0015), event.clientX - corner.left, event.clientY - corner.top);
+      },
+      { passive: false },
+    );
     svg.addEventListener("click", (event) => {
       if (moved > 4) return;
       const target = event.target.closest("[data-node],[data-group]");
@@ -345,75 +445,14 @@ class Drawing {
     if (other) {
       const apart = (point) => Math.hypot(point[0] - other[1][0], point[1] - other[1][1]) || 1;
       const corner = this.svg.getBoundingClientRect();
-      this.zoom(apart(now) / apart(before), (now[0] + other[1][0]) / 2 - corner.left, (now[1] + other[1][1]) / 2 - corner.top);
+      this.zoom(
+        apart(now) / apart(before),
+        (now[0] + other[1][0]) / 2 - corner.left,
+        (now[1] + other[1][1]) / 2 - corner.top,
+      );
       return;
     }
     this.shift = [this.shift[0] + now[0] - before[0], this.shift[1] + now[1] - before[1]];
     this.draw(true);
   }
-}
-
-function arrowHeads() {
-  const head = (id, d, refX) => svgEl("marker", {
-    id, viewBox: "0 0 10 10", refX, refY: 5, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto",
-  }, svgEl("path", { d, class: id }));
-  const onward = "M0,0L10,5L0,10z";
-  return svgEl("defs", {}, head("head", onward, 4), head("head-lit", onward, 4), head("head-back", "M10,0L0,5L10,10z", 2));
-}
-
-/** What flows along a use: numbered where several paths meet, as a product where it is the step of now. */
-function edgeLabel(model, edge, lit) {
-  const uses = model.arriving[edge.from];
-  const what = edge.sent === null ? `norm ${shown(edge.norm)}` : shown(edge.sent);
-  if (uses.length > 1) return `path ${uses.indexOf(edge) + 1}: ${what.length > 4 ? "" : "grad = "}${what}`;
-  if (!lit) return "";
-  const product = edge.local === null || edge.sent === null ? what : `${shown(model.grads[edge.to])} × ${factor(edge.local)} = ${what}`;
-  return product.length > 18 ? `= ${what}` : product;
-}
-
-/** The name, and the operation beside it where there is room; inside a module the path to it is left out. */
-function heading(node, width) {
-  const op = clip(opName(node), 10);
-  const room = Math.floor((width - 26 - op.length * 6.8) / 9);
-  const called = node.called.length > 14 ? node.called.split(/[.:](?=[^.:]+$)/).pop() : node.called;
-  const beside = called.length <= room || (called !== node.op && !["input", "constant", "parameter"].includes(op));
-  const name = svgEl("text", { x: 11, y: 23, class: "name", text: clip(called, beside ? Math.max(room, 4) : 14) });
-  return beside ? [name, svgEl("text", { x: width - 11, y: 23, class: "op-name", "text-anchor": "end", text: op })] : [name];
-}
-
-function opName(node) {
-  return node.op === "leaf" ? (node.badge ? "parameter" : "input") : node.op;
-}
-
-function badge(text, width) {
-  return svgEl("g", { class: "badge", transform: `translate(${width - 72},-11)` },
-    svgEl("rect", { width: 68, height: 19, rx: 9.5 }), svgEl("text", { x: 34, y: 13.5, "text-anchor": "middle", text: clip(text, 10) }));
-}
-
-function arrayText(summary) {
-  if (!summary) return "not kept";
-  return summary.nan ? `${summary.nan} NaN` : summary.inf ? `${summary.inf} ∞` : `(${summary.shape.join("×")})`;
-}
-
-function gradientText(model, node, gradient) {
-  if (gradient.state === "never") return "(no grad)";
-  if (gradient.state === "waiting") return "grad ?";
-  const told = gradient.value !== null ? shown(gradient.value) : node.grad && node.grad.nan ? "NaN" : null;
-  if (told === null) return `‖grad‖ ${brieflyShown(model.size(node.id))}${gradient.state === "partial" ? ` (${gradient.arrived}/${gradient.of})` : ""}`;
-  const short = told.length > 8 ? brieflyShown(gradient.value) : told;
-  return gradient.state === "partial" ? `grad ${short} (${gradient.arrived}/${gradient.of})` : `grad ${short}`;
-}
-
-function sourceLine(model, node) {
-  const source = node.source === undefined ? null : model.snapshot.sources[node.source];
-  return source ? `${source.line}: ${source.text}` : node.formula || "";
-}
-
-function tooltip(model, node, mode, step) {
-  const source = node.source === undefined ? null : model.snapshot.sources[node.source];
-  const known = model.known(node.id, mode, step);
-  const gradient = model.gradient(node.id, mode, step);
-  const parts = [node.name && node.formula ? `${node.name} = ${node.formula}` : node.called, `value ${known ? model.brief(node.id) : "not computed yet"}`,
-    GRADIENT_STATES[gradient.state] || gradientText(model, node, gradient)];
-  return [...parts, source ? `${source.file}:${source.line}` : "", node.module ? `module ${node.module}` : ""].filter(Boolean).join("\n");
 }

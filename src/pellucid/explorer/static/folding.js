@@ -4,7 +4,8 @@
 function groupsAround(model, id) {
   const groups = model.snapshot.groups || [];
   const chain = [];
-  for (let group = model.nodes[id].group; group !== undefined && group !== null; group = groups[group].parent) chain.push(group);
+  for (let group = model.nodes[id].group; group !== undefined && group !== null; group = groups[group].parent)
+    chain.push(group);
   return chain.reverse();
 }
 
@@ -34,7 +35,12 @@ function folded(model, open) {
     const key = closed === undefined ? `n${node.id}` : `g${closed}`;
     if (!known.has(key)) {
       known.set(key, boxes.length);
-      boxes.push({ key, node: closed === undefined ? node.id : null, group: closed === undefined ? null : closed, members: [] });
+      boxes.push({
+        key,
+        node: closed === undefined ? node.id : null,
+        group: closed === undefined ? null : closed,
+        members: [],
+      });
     }
     boxOf[node.id] = known.get(key);
     boxes[boxOf[node.id]].members.push(node.id);

@@ -122,7 +122,8 @@ function spread(layers, before, after, total, breadth, space, sweeps) {
 /** The positions nearest to those wanted (least squares) that keep the order and the distances. */
 function fit(layer, wanted, breadth, space) {
   const offset = [0];
-  for (let i = 1; i < layer.length; i++) offset.push(offset[i - 1] + (breadth(layer[i - 1]) + breadth(layer[i])) / 2 + space);
+  for (let i = 1; i < layer.length; i++)
+    offset.push(offset[i - 1] + (breadth(layer[i - 1]) + breadth(layer[i])) / 2 + space);
   const blocks = [];
   wanted.forEach((want, i) => {
     let block = { sum: want - offset[i], many: 1 };
@@ -133,7 +134,8 @@ function fit(layer, wanted, breadth, space) {
     blocks.push(block);
   });
   const found = [];
-  for (const block of blocks) for (let i = 0; i < block.many; i++) found.push(block.sum / block.many + offset[found.length]);
+  for (const block of blocks)
+    for (let i = 0; i < block.many; i++) found.push(block.sum / block.many + offset[found.length]);
   return found;
 }
 

@@ -4,7 +4,12 @@ class Model {
   constructor(snapshot) {
     this.snapshot = snapshot;
     this.nodes = snapshot.nodes;
-    this.edges = snapshot.edges.map((edge) => ({ ...edge, local: num(edge.local), sent: num(edge.sent), norm: num(edge.norm) }));
+    this.edges = snapshot.edges.map((edge) => ({
+      ...edge,
+      local: num(edge.local),
+      sent: num(edge.sent),
+      norm: num(edge.norm),
+    }));
     this.root = snapshot.root;
     this.live = Boolean(snapshot.live);
     this.forward = snapshot.forward || [];
@@ -23,7 +28,9 @@ class Model {
         this.arriving[this.edges[index].from].push(this.edges[index]);
       }
     });
-    this.lastOfLine = new Map(this.nodes.filter((node) => node.source !== undefined).map((node) => [node.source, node.id]));
+    this.lastOfLine = new Map(
+      this.nodes.filter((node) => node.source !== undefined).map((node) => [node.source, node.id]),
+    );
     this.reset();
   }
 
@@ -54,7 +61,8 @@ class Model {
     this.bad = null;
     this.changed.set(id, value);
     this.values[id] = value;
-    for (const node of this.nodes) if (!this.isLeaf(node.id)) this.values[node.id] = computeValue(node, this.inputsOf(node));
+    for (const node of this.nodes)
+      if (!this.isLeaf(node.id)) this.values[node.id] = computeValue(node, this.inputsOf(node));
     this.pull();
   }
 
@@ -95,7 +103,8 @@ class Model {
   gradient(id, mode, step) {
     const node = this.nodes[id];
     if (!node.needs && !node.grad) return { state: "never", value: null };
-    if (mode === "forward" || !this.backward.length) return { state: node.grad && !this.backward.length ? "done" : "waiting", value: this.grads[id] };
+    if (mode === "forward" || !this.backward.length)
+      return { state: node.grad && !this.backward.length ? "done" : "waiting", value: this.grads[id] };
     if (id === this.root) return { state: "done", value: this.grads[id] };
     const uses = this.arriving[id];
     if (!uses.length) return { state: node.grad ? "done" : "never", value: this.grads[id] };
@@ -125,10 +134,12 @@ class Model {
     const bad = (id) => isBad(this.values[id], this.nodes[id].value);
     const leaf = this.nodes.find((node) => this.isLeaf(node.id) && bad(node.id));
     const value = leaf ? leaf.id : this.forward.find(bad);
-    const step = this.backward.findIndex((move) => move.edges.some((index) => {
-      const edge = this.edges[index];
-      return !Number.isFinite(edge.sent === null ? edge.norm : edge.sent);
-    }));
+    const step = this.backward.findIndex((move) =>
+      move.edges.some((index) => {
+        const edge = this.edges[index];
+        return !Number.isFinite(edge.sent === null ? edge.norm : edge.sent);
+      }),
+    );
     return { value: value === undefined ? null : value, step: step < 0 ? null : step };
   }
 
@@ -152,7 +163,9 @@ class Model {
   caption(mode, step) {
     if (mode === "forward") return this.forwardCaption(step);
     if (this.live && this.changed.size) return this.backwardCaption(step);
-    return this.backward[step] ? this.backward[step].caption : "There is no backward pass: nothing here requires a gradient.";
+    return this.backward[step]
+      ? this.backward[step].caption
+      : "There is no backward pass: nothing here requires a gradient.";
   }
 
   forwardCaption(step) {
@@ -164,7 +177,8 @@ class Model {
     const node = this.nodes[this.forward[step - 1]];
     const left = node.name ? `${node.name} = ${node.formula}` : node.formula;
     const inputs = this.inputsOf(node);
-    const numbers = inputs.every((value) => value !== null) && inputs.length ? ` = ${written(node, inputs.map(factor))}` : "";
+    const numbers =
+      inputs.every((value) => value !== null) && inputs.length ? ` = ${written(node, inputs.map(factor))}` : "";
     return `${left}${numbers} = ${this.brief(node.id)}.`;
   }
 
@@ -182,7 +196,12 @@ class Model {
     const equation = node.name ? `${node.name} = ${node.formula}` : node.formula;
     const edges = move.edges.map((index) => this.edges[index]);
     const targets = [...new Set(edges.map((edge) => edge.from))];
-    const parts = targets.map((target) => this.sentTo(target, edges.filter((edge) => edge.from === target)));
+    const parts = targets.map((target) =>
+      this.sentTo(
+        target,
+        edges.filter((edge) => edge.from === target),
+      ),
+    );
     return parts.length ? `Through ${equation}: ${parts.join("; ")}.` : `${node.called} passes nothing on.`;
   }
 
@@ -213,7 +232,9 @@ class Model {
   paths(id) {
     const uses = this.arriving[id];
     if (uses.length < 2) return "";
-    const terms = uses.map((edge) => `${edge.sent === null ? `norm ${shown(edge.norm)}` : shown(edge.sent)} (${this.way(edge)})`);
+    const terms = uses.map(
+      (edge) => `${edge.sent === null ? `norm ${shown(edge.norm)}` : shown(edge.sent)} (${this.way(edge)})`,
+    );
     return `${countWord(uses.length)} paths: ${terms.join(" + ").replaceAll(" + -", " - ")}`;
   }
 

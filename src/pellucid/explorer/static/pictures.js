@@ -6,7 +6,9 @@ function heatColour(value, low, high) {
   const reach = Math.max(Math.abs(low), Math.abs(high)) || 1;
   const t = Math.max(-1, Math.min(1, value / reach));
   const mix = (from, to) => Math.round(from + (to - from) * Math.sqrt(Math.abs(t)));
-  return t < 0 ? `rgb(${mix(238, 20)},${mix(240, 90)},${mix(243, 200)})` : `rgb(${mix(238, 205)},${mix(240, 95)},${mix(243, 10)})`;
+  return t < 0
+    ? `rgb(${mix(238, 20)},${mix(240, 90)},${mix(243, 200)})`
+    : `rgb(${mix(238, 205)},${mix(240, 95)},${mix(243, 10)})`;
 }
 
 /** The cells of a summary: numbers by row and column, as far as they are known. */
@@ -16,7 +18,9 @@ function cellsOf(summary) {
     const { rows, columns, cells, low, high } = summary.heat;
     const bytes = atob(cells);
     const [from, to] = [num(low), num(high)];
-    const values = Array.from(bytes, (byte) => (byte.charCodeAt(0) === 255 ? NaN : from + (byte.charCodeAt(0) / 254) * (to - from)));
+    const values = Array.from(bytes, (byte) =>
+      byte.charCodeAt(0) === 255 ? NaN : from + (byte.charCodeAt(0) / 254) * (to - from),
+    );
     return { rows, columns, values, low: from, high: to };
   }
   if (!summary.numbers || summary.numbers.length < 2) return null;
@@ -54,9 +58,15 @@ function thumbnail(summary, x, y, width, height) {
   for (let r = 0; r < rows; r++) {
     for (let c = 0; c < columns; c++) {
       const at = Math.floor((r * found.rows) / rows) * found.columns + Math.floor((c * found.columns) / columns);
-      group.append(svgEl("rect", {
-        x: x + c * w, y: y + r * h, width: w + 0.3, height: h + 0.3, fill: heatColour(found.values[at], found.low, found.high),
-      }));
+      group.append(
+        svgEl("rect", {
+          x: x + c * w,
+          y: y + r * h,
+          width: w + 0.3,
+          height: h + 0.3,
+          fill: heatColour(found.values[at], found.low, found.high),
+        }),
+      );
     }
   }
   return group;
@@ -71,10 +81,13 @@ function histogram(summary) {
     const height = (many / most) * 60;
     return `M${i * width},62v${-height}h${width - 1}v${height}z`;
   });
-  return svgEl("svg", { class: "histogram", viewBox: "0 0 240 78", role: "img", "aria-label": "histogram of the values" },
+  return svgEl(
+    "svg",
+    { class: "histogram", viewBox: "0 0 240 78", role: "img", "aria-label": "histogram of the values" },
     svgEl("path", { d: bars.join(""), class: "bars" }),
     svgEl("text", { x: 0, y: 75, text: shown(num(summary.min)) }),
-    svgEl("text", { x: 240, y: 75, "text-anchor": "end", text: shown(num(summary.max)) }));
+    svgEl("text", { x: 240, y: 75, "text-anchor": "end", text: shown(num(summary.max)) }),
+  );
 }
 
 /** The numbers of a small array as a table, when there are few enough to read. */
@@ -84,7 +97,8 @@ function numberTable(summary) {
   const table = el("table", { class: "numbers" });
   for (let start = 0; start < summary.numbers.length; start += columns) {
     const row = el("tr");
-    for (const value of summary.numbers.slice(start, start + columns)) row.append(el("td", { text: shown(num(value)) }));
+    for (const value of summary.numbers.slice(start, start + columns))
+      row.append(el("td", { text: shown(num(value)) }));
     table.append(row);
   }
   return table;
@@ -103,20 +117,31 @@ function curves(series, at, label) {
   const many = Math.max(...series.map((each) => each.values.length), 2);
   const x = (i) => left + (i / (many - 1)) * (width - left - 8);
   const y = (value) => 10 + (1 - (scale(value) - low) / (high - low)) * (height - 10 - bottom);
-  const picture = svgEl("svg", { class: "curves", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+  const picture = svgEl("svg", {
+    class: "curves",
+    viewBox: `0 0 ${width} ${height}`,
+    role: "img",
+    "aria-label": label,
+  });
   for (const part of [0, 0.5, 1]) {
     const value = low + part * (high - low);
     const line = 10 + (1 - part) * (height - 10 - bottom);
-    picture.append(svgEl("path", { d: `M${left},${line}H${width - 8}`, class: "grid" }),
-      svgEl("text", { x: left - 6, y: line + 4, "text-anchor": "end", text: shown(logarithmic ? 10 ** value : value) }));
+    picture.append(
+      svgEl("path", { d: `M${left},${line}H${width - 8}`, class: "grid" }),
+      svgEl("text", { x: left - 6, y: line + 4, "text-anchor": "end", text: shown(logarithmic ? 10 ** value : value) }),
+    );
   }
   series.forEach((each, which) => {
-    const points = each.values.map((value, i) => (Number.isFinite(value) ? `${x(i).toFixed(1)},${y(value).toFixed(1)}` : null));
+    const points = each.values.map((value, i) =>
+      Number.isFinite(value) ? `${x(i).toFixed(1)},${y(value).toFixed(1)}` : null,
+    );
     const d = points.map((point, i) => (point ? `${i && points[i - 1] ? "L" : "M"}${point}` : "")).join("");
     picture.append(svgEl("path", { d, class: `curve curve-${which % 6}` }));
   });
-  picture.append(svgEl("path", { d: `M${x(at)},6V${height - bottom}`, class: "marker" }),
+  picture.append(
+    svgEl("path", { d: `M${x(at)},6V${height - bottom}`, class: "marker" }),
     svgEl("text", { x: left, y: height - 4, text: "step 0" }),
-    svgEl("text", { x: width - 8, y: height - 4, "text-anchor": "end", text: String(many - 1) }));
+    svgEl("text", { x: width - 8, y: height - 4, "text-anchor": "end", text: String(many - 1) }),
+  );
   return picture;
 }

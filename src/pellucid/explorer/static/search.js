@@ -20,8 +20,19 @@ function testOf(model, word) {
 
 function comparedTo(model, what, sign, number) {
   const limit = Number(number);
-  const holds = { ">": (a) => a > limit, "<": (a) => a < limit, ">=": (a) => a >= limit, "<=": (a) => a <= limit, "=": (a) => a === limit }[sign];
-  const value = (node) => (model.values[node.id] !== null ? model.values[node.id] : node.value && node.value.norm !== undefined ? num(node.value.norm) : null);
+  const holds = {
+    ">": (a) => a > limit,
+    "<": (a) => a < limit,
+    ">=": (a) => a >= limit,
+    "<=": (a) => a <= limit,
+    "=": (a) => a === limit,
+  }[sign];
+  const value = (node) =>
+    model.values[node.id] !== null
+      ? model.values[node.id]
+      : node.value && node.value.norm !== undefined
+        ? num(node.value.norm)
+        : null;
   const size = what === "grad" ? (node) => model.size(node.id) : value;
   return (node) => size(node) !== null && holds(size(node));
 }
@@ -33,5 +44,15 @@ function hasKind(model, node, kind, test) {
 
 function textOf(model, node) {
   const source = node.source === undefined ? null : model.snapshot.sources[node.source];
-  return [node.called, node.name, node.op, node.module, node.formula, source && `${source.file}:${source.line} ${source.text}`].filter(Boolean).join(" ").toLowerCase();
+  return [
+    node.called,
+    node.name,
+    node.op,
+    node.module,
+    node.formula,
+    source && `${source.file}:${source.line} ${source.text}`,
+  ]
+    .filter(Boolean)
+    .join(" ")
+    .toLowerCase();
 }

@@ -39,8 +39,19 @@ function nodeAsText(app, node) {
   const known = model.known(node.id, mode, step);
   const gradient = model.gradient(node.id, mode, step);
   const equation = node.formula ? (node.name ? `${node.name} = ${node.formula}` : node.formula) : node.called;
-  const bad = (known && model.badValue(node.id)) || (gradient.state === "done" && mode === "backward" && model.badGradient(node.id));
-  return [`${equation}: value ${known ? model.brief(node.id) : "not computed yet"}`,
-    gradient.state === "waiting" ? "gradient not there yet" : gradientText(model, node, gradient).replace("‖grad‖", "gradient of norm").replace(/^grad /, "gradient "),
-    node.badge, bad ? "not finite!" : ""].filter(Boolean).join(", ");
+  const bad =
+    (known && model.badValue(node.id)) ||
+    (gradient.state === "done" && mode === "backward" && model.badGradient(node.id));
+  return [
+    `${equation}: value ${known ? model.brief(node.id) : "not computed yet"}`,
+    gradient.state === "waiting"
+      ? "gradient not there yet"
+      : gradientText(model, node, gradient)
+          .replace("‖grad‖", "gradient of norm")
+          .replace(/^grad /, "gradient "),
+    node.badge,
+    bad ? "not finite!" : "",
+  ]
+    .filter(Boolean)
+    .join(", ");
 }

@@ -1,7 +1,21 @@
 // Numbers, elements and formulas. Text reaches the page through textContent only.
 
 const SVG = "http://www.w3.org/2000/svg";
-const COUNTS = ["no", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve"];
+const COUNTS = [
+  "no",
+  "One",
+  "Two",
+  "Three",
+  "Four",
+  "Five",
+  "Six",
+  "Seven",
+  "Eight",
+  "Nine",
+  "Ten",
+  "Eleven",
+  "Twelve",
+];
 
 /** JSON has no NaN and no infinity: they come as text. */
 function num(value) {
@@ -23,7 +37,8 @@ function shown(value) {
 
 /** Three significant digits, for norms in boxes. */
 function brieflyShown(value) {
-  if (value === null || !Number.isFinite(value) || value === 0 || Math.abs(value) >= 1e-3) return shown(value && Number(value.toPrecision(3)));
+  if (value === null || !Number.isFinite(value) || value === 0 || Math.abs(value) >= 1e-3)
+    return shown(value && Number(value.toPrecision(3)));
   const [mantissa, exponent] = value.toExponential(2).split("e");
   return `${Number(mantissa)}e${Number(exponent)}`;
 }
@@ -65,8 +80,23 @@ function svgEl(tag, attributes, ...children) {
 }
 
 const INFIX = {
-  add: "+", sub: "-", mul: "*", div: "/", pow: "**", matmul: "@", mm: "@", mv: "@", bmm: "@", dot: "@",
-  gt: ">", lt: "<", ge: ">=", le: "<=", eq: "==", ne: "!=", rsub_number: "-",
+  add: "+",
+  sub: "-",
+  mul: "*",
+  div: "/",
+  pow: "**",
+  matmul: "@",
+  mm: "@",
+  mv: "@",
+  bmm: "@",
+  dot: "@",
+  gt: ">",
+  lt: "<",
+  ge: ">=",
+  le: "<=",
+  eq: "==",
+  ne: "!=",
+  rsub_number: "-",
 };
 
 /** An operation with its arguments written in: `2 * 3`, `7 ** 2`, `tanh(0.5)`. */
