@@ -16,24 +16,25 @@ from pellucid.shim import as_torch
 
 MODULES = """
 torch.accelerator torch.amp torch.ao torch.ao.quantization torch.autograd.forward_ad torch.autograd.function
-torch.autograd.functional torch.autograd.grad_mode torch.autograd.graph torch.autograd.profiler torch.autograd.variable
-torch.backends.cuda torch.backends.cudnn torch.backends.mkl torch.backends.mps torch.backends.openmp torch.compiler
-torch.cpu torch.cpu.amp torch.cuda torch.cuda.amp torch.cuda.nvtx torch.distributed torch.distributions
-torch.distributions.bernoulli torch.distributions.beta torch.distributions.binomial torch.distributions.categorical
-torch.distributions.constraints torch.distributions.dirichlet torch.distributions.distribution
-torch.distributions.exponential torch.distributions.gamma torch.distributions.independent torch.distributions.kl
-torch.distributions.laplace torch.distributions.mixture_same_family torch.distributions.multivariate_normal
-torch.distributions.normal torch.distributions.relaxed_categorical torch.distributions.one_hot_categorical
-torch.distributions.poisson
+torch.autograd.functional torch.autograd.grad_mode torch.autograd.graph torch.autograd.profiler
+torch.autograd.variable torch.backends.cuda torch.backends.cudnn torch.backends.mkl torch.backends.mps
+torch.backends.openmp torch.compiler torch.cpu torch.cpu.amp torch.cuda torch.cuda.amp torch.cuda.nvtx
+torch.distributed torch.distributions torch.distributions.bernoulli torch.distributions.beta
+torch.distributions.binomial torch.distributions.categorical torch.distributions.constraints
+torch.distributions.dirichlet torch.distributions.distribution torch.distributions.exponential
+torch.distributions.gamma torch.distributions.independent torch.distributions.kl torch.distributions.laplace
+torch.distributions.mixture_same_family torch.distributions.multivariate_normal torch.distributions.normal
+torch.distributions.relaxed_categorical torch.distributions.one_hot_categorical torch.distributions.poisson
 torch.distributions.studentT torch.distributions.transformed_distribution torch.distributions.transforms
 torch.distributions.uniform torch.distributions.utils torch.export torch.fft torch.func torch.fx torch.hub torch.jit
 torch.library torch.linalg torch.multiprocessing torch.nested torch.nn.functional torch.nn.init torch.nn.modules.conv
 torch.nn.modules.utils torch.nn.parallel torch.nn.parameter torch.nn.utils.parametrizations torch.nn.utils.rnn
 torch.onnx torch.optim.lr_scheduler torch.optim.optimizer torch.optim.swa_utils torch.overrides torch.profiler
-torch.quantization torch.random torch.sparse torch.special torch.storage torch.testing torch.types torch.utils._pytree
-torch.utils.benchmark torch.utils.checkpoint torch.utils.collect_env torch.utils.data torch.utils.data.dataloader
-torch.utils.data.dataset torch.utils.data.distributed torch.utils.data.sampler torch.utils.dlpack torch.utils.hooks
-torch.utils.model_zoo torch.version torch._C torch._dynamo torch._dynamo.config torch._inductor.config
+torch.quantization torch.random torch.sparse torch.special torch.storage torch.testing torch.torch_version torch.types
+torch.utils._pytree torch.utils.benchmark torch.utils.checkpoint torch.utils.collect_env torch.utils.data
+torch.utils.data.dataloader torch.utils.data.dataset torch.utils.data.distributed torch.utils.data.sampler
+torch.utils.dlpack torch.utils.hooks torch.utils.model_zoo torch.version torch._C torch._dynamo torch._dynamo.config
+torch._inductor.config
 """
 
 
@@ -242,6 +243,13 @@ for call in (
         call()
     except (AssertionError, ValueError) as error:
         print(type(error).__name__, str(error) if "not equal" in str(error) else "")
+""",
+    "the version": """
+import torch
+from torch.torch_version import TorchVersion
+v = torch.__version__
+print(v >= "2.2", v > "1.13.1", v < (2, 100), v >= (2, 0), v <= "2.9", str(v).split("+")[0], isinstance(v, str))
+print(TorchVersion("1.10.0") > "1.9", TorchVersion("1.10") >= "1.10.0")
 """,
     "libraries that ask first": """
 import torch

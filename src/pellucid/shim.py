@@ -18,8 +18,9 @@ from typing import Any
 
 import pellucid
 from pellucid.core.provenance import here
+from pellucid.torch_version import TorchVersion
 
-VERSION = "2.13.0+pellucid"
+VERSION = TorchVersion("2.13.0+pellucid")
 UNWATCHED: AbstractContextManager[Any] = nullcontext()
 
 

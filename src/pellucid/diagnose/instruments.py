@@ -16,6 +16,7 @@ from pellucid.core import modes
 from pellucid.core.provenance import Place, getframe, outside
 from pellucid.core.tensor import Tensor
 from pellucid.diagnose.events import ModeSwitch, Replaced, Scheduled
+from pellucid.diagnose.events import Parameter as Known
 from pellucid.diagnose.trace import Trace
 from pellucid.distributions import Distribution
 from pellucid.nn import functional
@@ -508,10 +509,28 @@ def _rate(optimizer: Any) -> float:
 def _asked(trace: Trace, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def grad(outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        trace.asked_for.update(p for t in tensors_in(inputs) if (p := trace.parameter_of(t)) is not None)
-        return original(outputs, inputs, *args, **kwargs)
+        asked = [trace.parameter_of(tensor) for tensor in tensors_in(inputs)]
+        trace.asked_for.update(parameter for parameter in asked if parameter is not None)
+        roots = tensors_in(outputs)
+        if kwargs.get("create_graph") or len(roots) != 1 or not _are_trained(trace, asked):
+            return original(outputs, inputs, *args, **kwargs)
+        event = trace.begin_backward(roots[0], bool(kwargs.get("retain_graph")))
+        try:
+            result = original(outputs, inputs, *args, **kwargs)
+        except BaseException as error:
+            trace.end_backward(event, error)
+            raise
+        trace.end_backward(event, None, dict(zip(asked, tensors_in(result), strict=False)))
+        return result
 
     return grad
+
+
+def _are_trained(trace: Trace, asked: list[Known | None]) -> bool:
+    """Whether a call of autograd.grad takes the place of backward(): it asks for the parameters of a model."""
+    by_hand = {parameter for update in trace.updates if update.optimizer is None for parameter in update.changed}
+    whole = bool(asked) and trace.open.backward is None
+    return whole and all(p is not None and (p.is_module_parameter or p in by_hand) for p in asked)
 
 
 @contextmanager

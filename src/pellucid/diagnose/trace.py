@@ -314,8 +314,10 @@ class Trace:
         self.roots.append((weakref.ref(root), event))
         return event
 
-    def end_backward(self, event: Backward, error: BaseException | None) -> None:
-        """`backward()` has returned or raised: the pass is complete."""
+    def end_backward(
+        self, event: Backward, error: BaseException | None, returned: "dict[Parameter, Any] | None" = None
+    ) -> None:
+        """`backward()` has returned or raised: the pass is complete. `autograd.grad` has returned the gradients."""
         event.error = error
         reached = {flow.into for flow in self.open.flows if flow.into is not None}
         event.reached = frozenset(reached)
@@ -324,8 +326,9 @@ class Trace:
             parameter.last_reached = event.number
         squares = 0.0
         for parameter, tensor in self._alive():
-            if tensor._grad is not None:
-                norm = norm_of(tensor._grad.array)
+            gradient = tensor._grad if returned is None else returned.get(parameter)
+            if gradient is not None:
+                norm = norm_of(gradient.array)
                 squares += norm * norm
                 if parameter in reached and len(parameter.gradient_norms) < REMEMBERED:
                     parameter.gradient_norms.append(norm)
@@ -435,28 +438,19 @@ class Trace:
         parameter = self._owner(target)
         if parameter is None:
             return
-        gradient = parameter.tensor()._grad is not None
+        given = parameter.last_reached >= 0 and parameter.last_reached == self.open.number - 1  # by autograd.grad
+        gradient = given or parameter.tensor()._grad is not None
         last = self.loop[-1] if self.loop else None
         if isinstance(last, Update) and last.optimizer is None and last.number == self.open.number:
             last.changed |= {parameter}
             last.with_gradient |= {parameter} if gradient else frozenset()
             return
         with_gradient = frozenset({parameter}) if gradient else frozenset()
-        self.loop.append(
-            Update(
-                here(),
-                self._count(),
-                self.open.number,
-                None,
-                frozenset({parameter}),
-                with_gradient,
-                0.0,
-                0.0,
-                0.0,
-                norm_of(target.array),
-                is_finite(target.array),
-            )
-        )
+        update = Update(
+            here(), self._count(), self.open.number, None, frozenset({parameter}), with_gradient, 0.0, 0.0, 0.0,
+            norm_of(target.array), is_finite(target.array),
+        )  # fmt: skip
+        self.loop.append(update)
 
     def _owner(self, target: Tensor) -> Parameter | None:
         """The parameter whose memory a tensor looks at."""

@@ -16,8 +16,8 @@ __all__ = ["page"]
 
 # In the order in which they need each other.
 SCRIPTS = (
-    "words.js", "interpreter.js", "model.js", "layout.js", "folding.js", "pictures.js", "boxes.js", "drawing.js",
-    "panel.js", "tree.js", "training.js", "search.js", "address.js", "controls.js", "app.js",
+    "words.js", "interpreter.js", "model.js", "layout.js", "folding.js", "pictures.js", "boxes.js", "pointer.js",
+    "drawing.js", "panel.js", "tree.js", "training.js", "search.js", "address.js", "controls.js", "app.js",
 )  # fmt: skip
 
 FRAME = """<!doctype html>

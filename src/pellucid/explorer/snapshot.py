@@ -27,6 +27,11 @@ from pellucid.scalar.value import Value
 __all__ = ["snapshot"]
 
 VERSION = 1
+HEAT = (
+    (30, 32),
+    (100, 20),
+    (250, 12),
+)  # in graphs of that many nodes, rows and columns of a heat map: pages stay small
 ALWAYS = frozenset(("name", "value", "grad", "inputs", "shape"))  # fields of a node that are there when empty too
 
 
@@ -98,7 +103,7 @@ def _controls(graph: Graph, controls: Mapping[str, Any]) -> dict[str, Any]:
 
 def _data(graph: Graph) -> dict[str, Any]:
     many = len(graph.items)
-    heat = 32 if many <= 60 else 16 if many <= 250 else 0
+    heat = next((size for most, size in HEAT if many <= most), 0)
     sources: dict[tuple[str, int], int] = {}
     groups, member = grouped(graph)
     lines: list[dict[str, Any]] = []

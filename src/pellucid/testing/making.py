@@ -17,6 +17,7 @@ def make_tensor(
     >>> torch.testing.make_tensor(2, 3, dtype=torch.float64, device="cpu", low=1, high=2).shape
     torch.Size([2, 3])
     """
+    result: Any
     sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
     if not dtype.is_floating_point and not dtype.is_complex:
         least, most = INTEGERS.get(dtype.name, (-9, 10))
@@ -24,7 +25,8 @@ def make_tensor(
     else:
         start, end = -9.0 if low is None else low, 9.0 if high is None else high
         middle = complex(start, start) if dtype.is_complex else start
-        result = torch.rand(*sizes, dtype=dtype) * (end - start) + middle
+        uniform: Any = torch.rand(*sizes, dtype=dtype)
+        result = uniform * (end - start) + middle
     result = result.to(dtype)
     if exclude_zero:
         result = torch.where(result == 0, torch.ones_like(result), result)

@@ -49,7 +49,7 @@ function edgeLabel(model, edge, lit) {
 /** The name, and the operation beside it where there is room; inside a module the path to it is left out. */
 function heading(node, width) {
   const op = clip(opName(node), 10);
-  const room = Math.floor((width - 26 - op.length * 6.8) / 9);
+  const room = Math.floor((width - 26 - op.length * 6.8) / 9.8);
   const called = node.called.length > 14 ? node.called.split(/[.:](?=[^.:]+$)/).pop() : node.called;
   const beside = called.length <= room || (called !== node.op && !["input", "constant", "parameter"].includes(op));
   const name = svgEl("text", { x: 11, y: 23, class: "name", text: clip(called, beside ? Math.max(room, 4) : 14) });

@@ -53,7 +53,7 @@ function headOf(app) {
   return el(
     "header",
     {},
-    several ? el("span", { class: "brand", text: "Pellucid" }) : null,
+    several ? el("h1", { class: "brand", text: "Pellucid" }) : null,
     several ? app.picker : app.heading,
     app.badButtons,
     el("span", { class: "search-box" }, app.searchField, app.found),

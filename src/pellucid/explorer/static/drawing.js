@@ -18,7 +18,7 @@ class Drawing {
       arrowHeads(),
       this.layer,
     );
-    this.listen();
+    listen(this);
   }
 
   /** Place all boxes anew: another graph, another module opened, another shape of the window. */
@@ -397,62 +397,5 @@ class Drawing {
       }),
       svgEl("title", { text: `Module ${group.path}: click to open` }),
     );
-  }
-
-  // --- mouse and touch
-
-  listen() {
-    const { svg } = this;
-    const fingers = new Map();
-    let moved = 0;
-    svg.addEventListener("pointerdown", (event) => {
-      fingers.set(event.pointerId, [event.clientX, event.clientY]);
-      moved = 0;
-    });
-    svg.addEventListener("pointermove", (event) => {
-      const before = fingers.get(event.pointerId);
-      if (!before) return;
-      const now = [event.clientX, event.clientY];
-      moved += Math.abs(now[0] - before[0]) + Math.abs(now[1] - before[1]);
-      if (moved > 4) svg.setPointerCapture(event.pointerId);
-      this.drag(fingers, event.pointerId, before, now);
-      fingers.set(event.pointerId, now);
-    });
-    const up = (event) => fingers.delete(event.pointerId);
-    svg.addEventListener("pointerup", up);
-    svg.addEventListener("pointercancel", up);
-    svg.addEventListener(
-      "wheel",
-      (event) => {
-        event.preventDefault();
-        const corner = svg.getBoundingClientRect();
-        this.zoom(Math.exp(-event.deltaY * 0.0015), event.clientX - corner.left, event.clientY - corner.top);
-      },
-      { passive: false },
-    );
-    svg.addEventListener("click", (event) => {
-      if (moved > 4) return;
-      const target = event.target.closest("[data-node],[data-group]");
-      if (!target) this.app.select(null);
-      else if (target.dataset.group !== undefined) this.app.toggleGroup(Number(target.dataset.group));
-      else this.app.select(Number(target.dataset.node));
-    });
-  }
-
-  /** One finger moves, two fingers also change the scale. */
-  drag(fingers, id, before, now) {
-    const other = [...fingers.entries()].find(([key]) => key !== id);
-    if (other) {
-      const apart = (point) => Math.hypot(point[0] - other[1][0], point[1] - other[1][1]) || 1;
-      const corner = this.svg.getBoundingClientRect();
-      this.zoom(
-        apart(now) / apart(before),
-        (now[0] + other[1][0]) / 2 - corner.left,
-        (now[1] + other[1][1]) / 2 - corner.top,
-      );
-      return;
-    }
-    this.shift = [this.shift[0] + now[0] - before[0], this.shift[1] + now[1] - before[1]];
-    this.draw(true);
   }
 }

@@ -106,36 +106,42 @@ function spread(layers, before, after, total, breadth, space, sweeps) {
     }
     for (const id of layer) side[id] -= edge / 2;
   }
+  const pull = before.map((ids, id) => (ids.length + after[id].length < 2 ? 0.1 : 1)); // ends follow, so chains run straight
   for (let sweep = 0; sweep < sweeps; sweep++) {
     const down = sweep % 2 === 0;
     for (const layer of down ? layers : [...layers].reverse()) {
       const wanted = layer.map((id) => {
         const near = sweep === sweeps - 1 ? [...before[id], ...after[id]] : (down ? before : after)[id];
-        return near.length ? near.reduce((sum, other) => sum + side[other], 0) / near.length : side[id];
+        const all = near.reduce((sum, other) => sum + pull[other], 0);
+        return near.length ? near.reduce((sum, other) => sum + pull[other] * side[other], 0) / all : side[id];
       });
-      fit(layer, wanted, breadth, space).forEach((where, i) => (side[layer[i]] = where));
+      fit(layer, wanted, pull, breadth, space).forEach((where, i) => (side[layer[i]] = where));
     }
   }
   return side;
 }
 
-/** The positions nearest to those wanted (least squares) that keep the order and the distances. */
-function fit(layer, wanted, breadth, space) {
+/** The positions nearest to those wanted (least squares, weighted by `pull`) that keep the order and the distances. */
+function fit(layer, wanted, pull, breadth, space) {
   const offset = [0];
-  for (let i = 1; i < layer.length; i++)
+  for (let i = 1; i < layer.length; i++) {
     offset.push(offset[i - 1] + (breadth(layer[i - 1]) + breadth(layer[i])) / 2 + space);
+  }
   const blocks = [];
+  const mean = (block) => block.sum / block.weight;
   wanted.forEach((want, i) => {
-    let block = { sum: want - offset[i], many: 1 };
-    while (blocks.length && blocks[blocks.length - 1].sum / blocks[blocks.length - 1].many > block.sum / block.many) {
+    const weight = pull[layer[i]];
+    let block = { sum: weight * (want - offset[i]), weight, many: 1 };
+    while (blocks.length && mean(blocks[blocks.length - 1]) > mean(block)) {
       const last = blocks.pop();
-      block = { sum: block.sum + last.sum, many: block.many + last.many };
+      block = { sum: block.sum + last.sum, weight: block.weight + last.weight, many: block.many + last.many };
     }
     blocks.push(block);
   });
   const found = [];
-  for (const block of blocks)
-    for (let i = 0; i < block.many; i++) found.push(block.sum / block.many + offset[found.length]);
+  for (const block of blocks) {
+    for (let i = 0; i < block.many; i++) found.push(mean(block) + offset[found.length]);
+  }
   return found;
 }
 

@@ -1,8 +1,8 @@
 """Random draws whose distribution a tensor sets: Poisson, binomial, gamma.
 
-Each element is drawn by the method PyTorch uses (Marsaglia and Tsang's for gamma, Hoermann's rejection for large Poisson
-rates and binomials, products of uniform numbers and waiting times for small ones), in the same order, so that for the
-same seed the numbers are PyTorch's.
+Each element is drawn by the method PyTorch uses (Marsaglia and Tsang's for gamma, Hoermann's rejection for large
+Poisson rates and binomials, products of uniform numbers and waiting times for small ones), in the same order, so that
+for the same seed the numbers are PyTorch's.
 """
 
 import math
