@@ -86,6 +86,7 @@ _FROM = {
     **dict.fromkeys(("vmap",), "pellucid.func"),
     **dict.fromkeys(("from_dlpack",), "pellucid.interop.dlpack"),
     **dict.fromkeys(("explain",), "pellucid.diagnose.explain"),
+    **dict.fromkeys(("explore",), "pellucid.explorer"),
     **dict.fromkeys(("backward_steps",), "pellucid.diagnose.steps"),
     **dict.fromkeys(("why",), "pellucid.diagnose.why"),
     **dict.fromkeys(("Recorder",), "pellucid.diagnose.recorder"),

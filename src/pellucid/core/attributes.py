@@ -195,9 +195,9 @@ def _delete_grad(self: Tensor) -> None:
 def _note_assignment(tensor: Tensor, grad: Tensor | None) -> None:
     if grad is None and tensor._grad is not None:
         cleared(tensor, "grad = None")
-    tracer = modes.current().tracer
-    if tracer is not None:
-        tracer.grad_assigned(tensor)
+    mode = modes.MODE.get()
+    if mode is not None and mode.tracer is not None:
+        mode.tracer.grad_assigned(tensor)
 
 
 setattr(Tensor, "grad", property(_get_grad, _set_grad, _delete_grad))  # noqa: B010 (mypy knows no attributes that come later)

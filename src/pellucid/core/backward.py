@@ -223,10 +223,13 @@ def commit(landed: Gradients, create_graph: bool, receivers: Mapping[Node, Tenso
     with COMMIT:
         while landed:
             node, g = landed.popitem()
-            tensor = receivers[node] if node in receivers else receiver_of(node)
+            extra = node.extra
+            if extra is None and receivers is EMPTY:
+                tensor = node.tensor()  # type: ignore[attr-defined]  # a leaf: other nodes land with an extra only
+            else:
+                tensor = receivers[node] if node in receivers else receiver_of(node)
             if tensor is None or g is None:
                 continue
-            extra = node.extra
             if extra is not None and isinstance(node, Leaf) and (extra.post_accumulate or extra.after):
                 hooked.append((node, tensor, as_tensor(g)))
             tensors.append(tensor)
@@ -384,9 +387,13 @@ def backward(
     if inputs is not None:  # gradients go to these tensors only, leaves or not
         receivers = {node: tensor for tensor in inputs if (node := current_node(tensor)) is not None}
         landed = {node: g for node, g in landed.items() if node in receivers}
-    with modes.recording(True) if create_graph else NOTHING:
-        commit(landed, create_graph, receivers)
-    tell_backward(tensors, gradients, inputs is not None, create_graph)
+    if create_graph:
+        with modes.recording(True):
+            commit(landed, True, receivers)
+    else:
+        commit(landed, False, receivers)
+    if modes.MODE.get() is not None:
+        tell_backward(tensors, gradients, inputs is not None, create_graph)
 
 
 NOTHING: AbstractContextManager[None] = nullcontext()

@@ -520,7 +520,8 @@ def _asked(trace: Trace, original: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException as error:
             trace.end_backward(event, error)
             raise
-        trace.end_backward(event, None, dict(zip(asked, tensors_in(result), strict=False)))
+        known = [parameter for parameter in asked if parameter is not None]
+        trace.end_backward(event, None, dict(zip(known, tensors_in(result), strict=False)))
         return result
 
     return grad
