@@ -816,16 +816,12 @@ def node_name(operation: Operation) -> tuple[str, str] | None:
 
 @dataclass
 class Seen:
-    """An observer that remembers which primitives ran, forward and backward."""
+    """An observer that remembers which primitives ran."""
 
     forward: set[str]
-    backward: set[str]
 
     def operation(self, p: Any, tensors: Any, params: Any, outs: Any) -> None:
         self.forward.add(p.name)
-
-    def gradient(self, node: Any, g: Any, parent: Any, d: Any) -> None:
-        self.backward.add(node.primitive.name)
 
     def write(self, target: Any, name: str) -> None:
         pass
@@ -834,6 +830,6 @@ class Seen:
 @contextmanager
 def watched() -> Iterator[Seen]:
     """Remember every primitive that runs in a block."""
-    seen = Seen(set(), set())
+    seen = Seen(set())
     with modes.switched(observers=(*modes.current().observers, seen)):
         yield seen
