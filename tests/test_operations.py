@@ -27,6 +27,7 @@ REACHED_ELSEWHERE: dict[str, str] = {
     "elman_back": "the backward kernel of a layer, on arrays only: the claims about plain gradients run it",
     "gru_back": "as elman_back",
     "lstm_back": "as elman_back",
+    "attention_back": "as elman_back",
     "random": "random_ of an integer tensor, which nothing differentiates: the tests of random numbers",
     "total_of_batch": "the derivative of a closed-over tensor inside vmap: the tests of the transforms",
 }
