@@ -102,7 +102,7 @@ class ExpRelaxedCategorical(Distribution):
 class RelaxedOneHotCategorical(TransformedDistribution):
     """A soft choice: numbers that sum to 1, differentiable by the probabilities.
 
-    >>> RelaxedOneHotCategorical(torch.tensor(0.5), torch.tensor([0.2, 0.8])).rsample().sum()
+    >>> RelaxedOneHotCategorical(torch.tensor(0.5), torch.tensor([0.2, 0.8])).rsample().sum().round()
     tensor(1.)
     """
 
