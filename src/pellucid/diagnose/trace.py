@@ -6,6 +6,7 @@ steps of optimizers, ways out of the graph.
 
 import ast
 import linecache
+import math
 import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -69,6 +70,8 @@ class Trace:
         self._written: dict[int, tuple[weakref.ref[Tensor], Place]] = {}  # writes to tensors not yet known
         self._places: dict[int, tuple[weakref.ref[Tensor], Place]] = {}  # where tensors without a graph were made
         self._now = 0  # the number of the latest event
+        self._incoming: tuple[Any, float, int] = (None, 0.0, 0)  # the gradient measured last, its norm and size
+        self._named: tuple[int, ...] = ()  # what was known when parameters were named last
         self._held = 0
         self._inside_step = False
 
@@ -249,18 +252,17 @@ class Trace:
         """A gradient went from one node to another."""
         array = getattr(d, "array", d)
         operation = self._by_node.get(id(node))
-        parts: list[Any] = g if isinstance(g, list) else [g]
-        coming = [getattr(part, "array", part) for part in parts if part is not None]
-        incoming = float(np.sqrt(sum(norm_of(part) ** 2 for part in coming)))
+        if self._incoming[0] is not g:  # one node passes the same gradient to several inputs
+            self._incoming = (g, *_measured(g))
+        _, incoming, size = self._incoming
         tensor = parent.tensor() if isinstance(parent, Leaf) else None
         flow = Flow(
-            operation, node.primitive.name, node.place, incoming, norm_of(array),
-            sum(int(np.size(part)) for part in coming), int(np.size(array)),
+            operation, node.primitive.name, node.place, incoming, norm_of(array), size, int(np.size(array)),
             None if tensor is None else self.parameter_of(tensor),
             None if isinstance(parent, Leaf) else self._by_node.get(id(parent)), array,
         )  # fmt: skip
         self.open.flows.append(flow)
-        if not np.isfinite(flow.outgoing) and np.isfinite(incoming) and not is_finite(array):
+        if not math.isfinite(flow.outgoing) and math.isfinite(incoming) and not is_finite(array):
             self.open.bad_gradients.append(flow)
 
     def write(self, target: Tensor, name: str) -> None:
@@ -353,7 +355,7 @@ class Trace:
         self._departed.clear()
         self.departed_numbers.clear()
         self._arrays_departed.clear()
-        self._held = 0
+        self._held, self._incoming = 0, (None, 0.0, 0)
         self.roots = [(root, event) for root, event in self.roots if root() is not None]
         self._known = {key: entry for key, entry in self._known.items() if entry[0]() is not None}
         self._places = {key: entry for key, entry in self._places.items() if entry[0]() is not None}
@@ -412,7 +414,7 @@ class Trace:
             size = norm_of(old)
             moved = norm_of(tensor.array - old) if np.shape(tensor.array) == np.shape(old) else float("inf")
             finite = finite and is_finite(tensor.array)
-            total, change = total + size**2, change + moved**2
+            total, change = total + size * size, change + moved * moved
             if moved:
                 changed.add(parameter)
                 largest = max(largest, moved / (size + 1e-12))
@@ -524,7 +526,10 @@ class Trace:
     def _note_model(self, model: Any) -> None:
         if not any(known() is model for known in self.models):
             self.models.append(weakref.ref(model))
-        self.name_parameters(model)
+        known = (id(model), len(self.made_at), len(self.parameters))
+        if known != self._named:  # new modules or parameters since: in most passes there are none
+            self.name_parameters(model)
+            self._named = (id(model), len(self.made_at), len(self.parameters))
 
     def lost(self, name: str, tensors: Sequence[Any], options: dict[str, Any]) -> LossCall:
         """A loss function is called."""
@@ -549,6 +554,13 @@ def _line_within(entered: Place | None) -> Place | None:
             inner = frame
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def _measured(g: Any) -> tuple[float, int]:
+    """The norm and the size of a gradient, or of several that belong to one operation."""
+    parts: list[Any] = g if isinstance(g, list) else [g]
+    coming = [getattr(part, "array", part) for part in parts if part is not None]
+    return math.hypot(*map(norm_of, coming)), sum(int(np.size(part)) for part in coming)
 
 
 def _memory(array: np.ndarray) -> int:
