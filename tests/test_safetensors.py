@@ -5,6 +5,7 @@ import json
 import os
 import random
 import struct
+import sys
 import time
 
 import numpy as np
@@ -340,3 +341,19 @@ def test_a_file_that_shrinks_while_it_is_read(tmp_path):
     (tmp_path / "a").write_bytes(data[:-100])
     with open(tmp_path / "a", "rb", buffering=0) as file, pytest.raises(DamagedFileError, match="became shorter"):
         _read(file, len(data), "a", True)
+
+
+def test_a_script_that_imports_safetensors_torch_gets_ours(tmp_path):
+    pytest.importorskip("safetensors")
+    from pellucid.shim import as_torch
+
+    path = tmp_path / "weights.safetensors"
+    with as_torch() as torch:
+        from safetensors.torch import load_file, save_file
+
+        save_file({"weight": torch.ones(2, 3)}, path)
+        assert load_file(path)["weight"].sum().item() == 6.0
+    assert load_file.__module__ == "pellucid.serialization.safetensors"
+    assert "safetensors.torch" not in sys.modules or not sys.modules["safetensors.torch"].__name__.startswith(
+        "pellucid"
+    )

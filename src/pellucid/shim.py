@@ -52,18 +52,27 @@ def missing(path: str) -> str:
     return f"Pellucid has no {path}\n  where: {here()}"
 
 
+# Modules of other packages that take PyTorch's tensors apart: ours do the same for Pellucid's.
+BESIDE = {"safetensors.torch": "pellucid.serialization.safetensors"}
+
+
+def ours(name: str) -> bool:
+    """Whether a module of that name is Pellucid's inside a run."""
+    return name == "torch" or name.startswith("torch.") or name in BESIDE
+
+
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds `torch` and everything in it among Pellucid's modules."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        if fullname != "torch" and not fullname.startswith("torch."):
+        if not ours(fullname):
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         if spec.name == "torch":
             return Torch()
-        path = f"pellucid{spec.name.removeprefix('torch')}"
+        path = BESIDE.get(spec.name) or f"pellucid{spec.name.removeprefix('torch')}"
         try:
             module = importlib.import_module(path)
         except ModuleNotFoundError as error:
@@ -103,16 +112,23 @@ def as_torch() -> Iterator[types.ModuleType]:
     >>> Linear.__module__
     'pellucid.nn.modules.linear'
     """
-    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name == "torch" or name.startswith("torch.")}
+    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if ours(name)}
     finder = Finder()
     sys.meta_path.insert(0, finder)
     try:
         yield importlib.import_module("torch")
     finally:
         sys.meta_path.remove(finder)
-        for name in [name for name in sys.modules if name == "torch" or name.startswith("torch.")]:
+        for name in [name for name in sys.modules if ours(name)]:
             del sys.modules[name]
         sys.modules.update(hidden)
+        for name in BESIDE:  # the package keeps its modules as attributes, too
+            above, _, part = name.rpartition(".")
+            package = sys.modules.get(above)
+            if package is not None:
+                vars(package).pop(part, None)
+                if name in hidden:
+                    setattr(package, part, hidden[name])
 
 
 def run_script(path: str, arguments: Sequence[str], watched: AbstractContextManager[Any] = UNWATCHED) -> int:
