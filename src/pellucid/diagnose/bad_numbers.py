@@ -3,6 +3,7 @@
 The rules of the group "bad numbers" share this: each reports the roots of its own code.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from pellucid.diagnose.cures import Symptom, cure_of, meeting
 from pellucid.diagnose.events import Flow, Operation, Pass, Value, is_finite
 from pellucid.diagnose.finding import Finding, Related, Spot
+from pellucid.diagnose.measures import once
 from pellucid.diagnose.trace import Trace
 from pellucid.nn.modules.loss import _Loss
 
@@ -35,19 +37,22 @@ class Root:
         )  # fmt: skip
 
 
-class Watch:
-    """Remembers the root of the first bad pass; every rule of the group has one."""
+class RootRule:
+    """A rule of this group: it reports the root of the first bad pass if that is of its own code."""
+
+    code: str
 
     def __init__(self) -> None:
-        self.root: Root | None = None
         self.seen = False
+        self.root: Root | None = None
 
     def look(self, done: Pass, trace: Trace) -> None:
-        """Find the root, unless an earlier pass was bad already."""
-        if self.seen or not is_bad(done):
-            return
-        self.seen = True
-        self.root = root_of(done, trace)
+        """Find the root, unless an earlier pass was bad already: later ones only carry it on."""
+        if not self.seen and is_bad(done):
+            self.seen, self.root = True, root_of(done)
+
+    def findings(self, trace: Trace) -> Iterable[Finding]:
+        return [self.root.finding()] if self.root is not None and self.root.code == self.code else []
 
 
 def is_bad(done: Pass) -> bool:
@@ -58,14 +63,9 @@ def is_bad(done: Pass) -> bool:
     return not np.isfinite(event.loss) or bool(done.bad_gradients) or not np.isfinite(event.gradient_norm)
 
 
-def root_of(done: Pass, trace: Trace) -> Root | None:
-    """The first cause of the bad numbers in a pass; the same for everyone who asks."""
-    if not hasattr(done, "root"):
-        done.root = _find(done, trace)  # type: ignore[attr-defined]
-    return done.root  # type: ignore[attr-defined, no-any-return]
-
-
-def _find(done: Pass, trace: Trace) -> Root | None:
+@once
+def root_of(done: Pass) -> Root | None:
+    """The first cause of the bad numbers in a pass."""
     data = _bad_data(done)
     made = _first_making(done)
     if data is not None and (made is None or data[1] < made.order):

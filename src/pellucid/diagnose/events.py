@@ -158,7 +158,6 @@ class Parameter:
     frozen_at: Place | None = None  # where requires_grad was set to False, the last time
     frozen_order: int = 0  # when that was
     gradient_norms: list[float] = field(default_factory=list)  # per pass that reached it, the first thousand
-    initial: Any = None  # a copy of its first values if it is not large
     written_at: Place | None = None  # where it was last written to by hand before it first got a gradient
 
     @property
@@ -238,7 +237,6 @@ class Cleared(Event):
 
     how: str
     parameters: frozenset[Parameter]
-    held_gradient: frozenset[Parameter]  # those that had a gradient that was not zero
 
 
 @dataclass(slots=True, eq=False)
@@ -264,7 +262,6 @@ class Scheduled(Event):
 
     before: float
     after: float
-    scheduler: str
 
 
 @dataclass(slots=True, eq=False)

@@ -34,7 +34,7 @@ from pellucid.transforms.tree import flatten
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
 ABSENT = object()
 
-WAYS_OUT = ("detach", "item", "numpy", "tolist", "__float__", "__int__", "__array__", "cpu_numpy")
+WAYS_OUT = ("detach", "item", "numpy", "tolist", "__float__", "__int__", "__array__")
 CONSTRUCTORS = ("tensor", "as_tensor", "asarray", "from_numpy")
 FACTORIES = ("zeros", "ones", "full", "rand", "randn", "zeros_like", "ones_like", "full_like", "rand_like",
              "randn_like", "empty", "normal", "linspace", "arange", "eye")  # fmt: skip
@@ -495,7 +495,7 @@ def _scheduled(trace: Trace, original: Callable[..., Any]) -> Callable[..., Any]
         before = _rate(getattr(self, "optimizer", args[0] if args else None))
         result = original(self, *args, **kwargs)
         if not _of_ours() or original.__name__ == "__init__":
-            trace.note(Scheduled, before, _rate(self.optimizer), type(self).__name__)
+            trace.note(Scheduled, before, _rate(self.optimizer))
         return result
 
     return step

@@ -40,7 +40,6 @@ from pellucid.diagnose.events import (
 )
 
 REMEMBERED = 1000  # gradient norms kept of one parameter
-SMALL = 100_000  # elements of a parameter whose first values are kept
 HELD_BYTES = 1 << 29  # arrays held for the rules within one pass; beyond that the oldest go first
 
 
@@ -91,12 +90,6 @@ class Trace:
     def losses(self) -> list[float]:
         """The values that backward was called on."""
         return [event.loss for event in self.backwards if event.error is None]
-
-    def trained(self) -> list[Parameter]:
-        """The parameters that an optimizer holds, or that were changed by hand."""
-        held = [parameter for parameter in self.parameters.values() if parameter.optimizers]
-        by_hand = {p for update in self.updates if update.optimizer is None for p in update.changed}
-        return [*held, *(parameter for parameter in by_hand if not parameter.optimizers)]
 
     def created(self, module: Any) -> Place | None:
         """The user's line that made a module."""
@@ -161,8 +154,6 @@ class Trace:
             _assigned_name(created) or f"tensor of shape {shape}", shape, created, self._count(), weakref.ref(tensor),
             is_module_parameter=own, born=node.born if isinstance(node, Leaf) else tick(),
         )  # fmt: skip
-        if isinstance(tensor.array, np.ndarray) and tensor.array.size <= SMALL:
-            new.initial = tensor.array.copy()
         written = self._written.pop(id(tensor), None)
         if written is not None and written[0]() is tensor:
             new.written_at = written[1]
@@ -465,9 +456,8 @@ class Trace:
 
     def cleared(self, tensors: Sequence[Tensor], how: str) -> None:
         """Gradients are about to be forgotten."""
-        found = {p: tensor for tensor in tensors if (p := self.parameter_of(tensor)) is not None}
-        held = frozenset(p for p, tensor in found.items() if _has_gradient(tensor))
-        self.loop.append(Cleared(here(), self._count(), self.open.number, how, frozenset(found), held))
+        found = frozenset(p for tensor in tensors if (p := self.parameter_of(tensor)) is not None)
+        self.note(Cleared, how, found)
 
     # --- ways out of the graph, modules, losses
 

@@ -1,15 +1,10 @@
 """log-of-zero: a logarithm of zero or less."""
 
-from collections.abc import Iterable
-
-from pellucid.diagnose.bad_numbers import Watch
-from pellucid.diagnose.events import Pass
-from pellucid.diagnose.finding import Finding
+from pellucid.diagnose.bad_numbers import RootRule
 from pellucid.diagnose.rules.rule import Rule
-from pellucid.diagnose.trace import Trace
 
 
-class LogOfZero(Rule):
+class LogOfZero(RootRule, Rule):
     """A logarithm (or a log-probability) of zero is minus infinity, of a negative number NaN.
 
     It often comes late: a softmax or sigmoid rounds to exactly 0 or 1 once the model is sure, and the logarithm after
@@ -21,16 +16,6 @@ class LogOfZero(Rule):
     explains = frozenset(
         ("exploding-gradient", "learning-rate-too-high", "vanishing-gradient", "saturated-activation", "dead-relu")
     )
-
-    def __init__(self) -> None:
-        self.watch = Watch()
-
-    def look(self, done: Pass, trace: Trace) -> None:
-        self.watch.look(done, trace)
-
-    def findings(self, trace: Trace) -> Iterable[Finding]:
-        root = self.watch.root
-        return [root.finding()] if root is not None and root.code == self.code else []
 
     broken = (
         """

@@ -1,15 +1,10 @@
 """nan-in-unselected-branch: `where` hides a NaN in the forward pass but not in the backward pass."""
 
-from collections.abc import Iterable
-
-from pellucid.diagnose.bad_numbers import Watch
-from pellucid.diagnose.events import Pass
-from pellucid.diagnose.finding import Finding
+from pellucid.diagnose.bad_numbers import RootRule
 from pellucid.diagnose.rules.rule import Rule
-from pellucid.diagnose.trace import Trace
 
 
-class NanInUnselectedBranch(Rule):
+class NanInUnselectedBranch(RootRule, Rule):
     """`torch.where(ok, f(x), other)` computes f everywhere. Where f is not selected its value does not matter, but its
     derivative does: zero times infinity is NaN, and that NaN is added to the gradient of x.
 
@@ -20,16 +15,6 @@ class NanInUnselectedBranch(Rule):
     explains = frozenset(
         ("sqrt-at-zero", "log-of-zero", "division-by-zero", "overflow", "exploding-gradient", "learning-rate-too-high")
     )
-
-    def __init__(self) -> None:
-        self.watch = Watch()
-
-    def look(self, done: Pass, trace: Trace) -> None:
-        self.watch.look(done, trace)
-
-    def findings(self, trace: Trace) -> Iterable[Finding]:
-        root = self.watch.root
-        return [root.finding()] if root is not None and root.code == self.code else []
 
     broken = (
         """

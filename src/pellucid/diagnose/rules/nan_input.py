@@ -1,15 +1,10 @@
 """nan-input: the data already holds NaN or Inf."""
 
-from collections.abc import Iterable
-
-from pellucid.diagnose.bad_numbers import Watch
-from pellucid.diagnose.events import Pass
-from pellucid.diagnose.finding import Finding
+from pellucid.diagnose.bad_numbers import RootRule
 from pellucid.diagnose.rules.rule import Rule
-from pellucid.diagnose.trace import Trace
 
 
-class NanInput(Rule):
+class NanInput(RootRule, Rule):
     """The numbers were bad before the model saw them: a missing value in a table, a division in the preprocessing.
 
     One such element is enough: matrix products spread it over the whole batch, and one step over all weights.
@@ -29,16 +24,6 @@ class NanInput(Rule):
             "wrong-target",
         )
     )
-
-    def __init__(self) -> None:
-        self.watch = Watch()
-
-    def look(self, done: Pass, trace: Trace) -> None:
-        self.watch.look(done, trace)
-
-    def findings(self, trace: Trace) -> Iterable[Finding]:
-        root = self.watch.root
-        return [root.finding()] if root is not None and root.code == self.code else []
 
     broken = (
         """

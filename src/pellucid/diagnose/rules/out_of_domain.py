@@ -1,15 +1,10 @@
 """out-of-domain: a function is called outside the range in which it is defined."""
 
-from collections.abc import Iterable
-
-from pellucid.diagnose.bad_numbers import Watch
-from pellucid.diagnose.events import Pass
-from pellucid.diagnose.finding import Finding
+from pellucid.diagnose.bad_numbers import RootRule
 from pellucid.diagnose.rules.rule import Rule
-from pellucid.diagnose.trace import Trace
 
 
-class OutOfDomain(Rule):
+class OutOfDomain(RootRule, Rule):
     """asin and acos are defined from -1 to 1, acosh from 1 on, atanh between -1 and 1; outside they are NaN, and at the
     ends their derivatives are infinite.
 
@@ -20,16 +15,6 @@ class OutOfDomain(Rule):
     explains = frozenset(
         ("exploding-gradient", "learning-rate-too-high", "vanishing-gradient", "saturated-activation", "dead-relu")
     )
-
-    def __init__(self) -> None:
-        self.watch = Watch()
-
-    def look(self, done: Pass, trace: Trace) -> None:
-        self.watch.look(done, trace)
-
-    def findings(self, trace: Trace) -> Iterable[Finding]:
-        root = self.watch.root
-        return [root.finding()] if root is not None and root.code == self.code else []
 
     broken = (
         """

@@ -1,15 +1,10 @@
 """overflow: a number left the range of its dtype."""
 
-from collections.abc import Iterable
-
-from pellucid.diagnose.bad_numbers import Watch
-from pellucid.diagnose.events import Pass
-from pellucid.diagnose.finding import Finding
+from pellucid.diagnose.bad_numbers import RootRule
 from pellucid.diagnose.rules.rule import Rule
-from pellucid.diagnose.trace import Trace
 
 
-class Overflow(Rule):
+class Overflow(RootRule, Rule):
     """exp, a power, a sum or a product became too large for its dtype: 3.4e38 in float32, 65504 in float16.
 
     Softmax written by hand overflows where torch.softmax subtracts the maximum first.
@@ -19,16 +14,6 @@ class Overflow(Rule):
     explains = frozenset(
         ("exploding-gradient", "learning-rate-too-high", "vanishing-gradient", "saturated-activation", "dead-relu")
     )
-
-    def __init__(self) -> None:
-        self.watch = Watch()
-
-    def look(self, done: Pass, trace: Trace) -> None:
-        self.watch.look(done, trace)
-
-    def findings(self, trace: Trace) -> Iterable[Finding]:
-        root = self.watch.root
-        return [root.finding()] if root is not None and root.code == self.code else []
 
     broken = (
         """

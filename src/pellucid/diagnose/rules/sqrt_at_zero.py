@@ -1,15 +1,10 @@
 """sqrt-at-zero: the derivative of a square root at zero."""
 
-from collections.abc import Iterable
-
-from pellucid.diagnose.bad_numbers import Watch
-from pellucid.diagnose.events import Pass
-from pellucid.diagnose.finding import Finding
+from pellucid.diagnose.bad_numbers import RootRule
 from pellucid.diagnose.rules.rule import Rule
-from pellucid.diagnose.trace import Trace
 
 
-class SqrtAtZero(Rule):
+class SqrtAtZero(RootRule, Rule):
     """The derivative of a square root at zero is infinite: the loss is fine, the gradient is Inf, and NaN follows once
     it meets a zero.
 
@@ -21,16 +16,6 @@ class SqrtAtZero(Rule):
     explains = frozenset(
         ("exploding-gradient", "learning-rate-too-high", "vanishing-gradient", "saturated-activation", "dead-relu")
     )
-
-    def __init__(self) -> None:
-        self.watch = Watch()
-
-    def look(self, done: Pass, trace: Trace) -> None:
-        self.watch.look(done, trace)
-
-    def findings(self, trace: Trace) -> Iterable[Finding]:
-        root = self.watch.root
-        return [root.finding()] if root is not None and root.code == self.code else []
 
     broken = (
         """
