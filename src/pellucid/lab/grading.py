@@ -7,10 +7,7 @@ is that process: it reads code, a check and names from the file JOB, and writes 
 
 import json
 import math
-import os
 import re
-import signal
-import subprocess
 import sys
 import tempfile
 import traceback
@@ -21,6 +18,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from pellucid.lab import elsewhere
 from pellucid.lab.phrases import say
 from pellucid.lab.questions import Part, Question
 from pellucid.lab.reading import LabError
@@ -145,46 +143,14 @@ def run(
         job, result, printed = (Path(folder) / name for name in ("job.json", "result.json", "printed.txt"))
         work = {"code": code, "check": check, "names": names or [], "language": language}
         job.write_text(json.dumps(work), encoding="utf-8")
-        status = _wait([sys.executable, "-m", "pellucid.lab.grading", str(job), str(result)], printed, limit)
+        status = elsewhere.run(["-m", "pellucid.lab.grading", str(job), str(result)], Path(folder), printed, limit)
         if status is None:
-            return {"values": {}, "remarks": [say(language, "late", limit=limit)], "printed": _tail(printed)}
+            return {"values": {}, "remarks": [say(language, "late", limit=limit)], "printed": elsewhere.tail(printed)}
         try:
             found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
         except (OSError, ValueError):  # the program ended the process
             found = {"values": {}, "remarks": [say(language, "failed", text=f"exit {status}")]}
-        return found | {"printed": _tail(printed)}
-
-
-def _wait(command: list[str], printed: Path, limit: float) -> int | None:
-    """Run a command with its children; None if it had to be stopped."""
-    home = str(Path(__file__).resolve().parents[2])
-    paths = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
-    with open(printed, "wb") as out:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, cwd=printed.parent,
-            env={**os.environ, "PYTHONPATH": paths}, start_new_session=True,
-        )  # fmt: skip
-        try:
-            return process.wait(limit)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            _end(process)
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End a process and what it started; they are a session of their own."""
-    with suppress(ProcessLookupError, PermissionError):
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-    process.wait()
-
-
-def _tail(file: Path) -> str:
-    text = file.read_bytes()[-2_000:].decode("utf-8", "replace")
-    return "".join(c for c in text if c.isprintable() or c == "\n")
+        return found | {"printed": elsewhere.tail(printed)}
 
 
 def main(job: str, result: str) -> None:
@@ -205,7 +171,7 @@ def _run_here(work: dict[str, Any], remarks: list[str]) -> dict[str, float]:
         if not condition:
             remarks.append({"en": en, "es": es}[language])
 
-    _bounded()
+    elsewhere.bounded(PRINTED)
     space: dict[str, Any] = {"__name__": "__main__"}
     with as_torch():
         try:
@@ -215,14 +181,6 @@ def _run_here(work: dict[str, Any], remarks: list[str]) -> dict[str, float]:
         except Exception as error:
             remarks.append(say(language, "failed", text=_last_line(error)))
             return {}
-
-
-def _bounded() -> None:
-    """What a program prints must not fill the disk."""
-    with suppress(ImportError, ValueError):  # not on Windows
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_FSIZE, (PRINTED, resource.RLIM_INFINITY))
 
 
 def _last_line(error: Exception) -> str:

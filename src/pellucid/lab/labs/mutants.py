@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeGuard
 
+from pellucid.lab.elsewhere import run
 from pellucid.lab.labs import suite
-from pellucid.lab.labs.running import read_lines, run
+from pellucid.lab.labs.running import read_lines
 
 RECURSIVE = """
 def backward(self, first=True):
@@ -222,7 +223,9 @@ def run_tests(
             result = Path(scratch) / f"result-{len(said)}"
             result.touch()
             waiting = [str(copy / tests) for copy in copies[len(said) :]]
-            status = run([*start, str(result), *waiting], Path(scratch), Path(scratch) / "printed", limit)
+            status = run(
+                [*start, str(result), *waiting], Path(scratch), Path(scratch) / "printed", limit, session=False
+            )
             done = read_lines(result)
             if not done:
                 why = f"stopped after {limit:g} seconds" if status is None else f"ended the process ({status})"

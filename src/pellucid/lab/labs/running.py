@@ -8,23 +8,19 @@ that the one who waits knows how far it came when it had to be stopped.
 
 import importlib
 import json
-import os
-import signal
-import subprocess
 import sys
 import tempfile
 import traceback
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from pellucid.lab.elsewhere import bounded, run, tail
 from pellucid.lab.labs.lab import Lab, Unmet, expect, find
 
 LIMIT = 30.0  # seconds for all criteria of a lab together
 WRITTEN = 50_000_000  # bytes that a program may write to one file, or print
-HOME = str(Path(__file__).resolve().parents[3])  # the folder that holds the package
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +54,8 @@ def check(lab: Lab, folder: Path, limit: float = LIMIT) -> Result:
         lines, printed = Path(scratch) / "lines.jsonl", Path(scratch) / "printed.txt"
         lines.touch()
         command = ["-P", "-m", "pellucid.lab.labs.running", lab.name, str(folder.resolve()), str(lines)]
-        status = run(command, folder, printed, limit, session=True)
-        return Result(_outcomes(lab, read_lines(lines), status, limit), tail(printed))
+        status = run(command, folder, printed, limit)
+        return Result(_outcomes(lab, read_lines(lines), status, limit), tail(printed).strip())
 
 
 def read_lines(file: Path) -> list[Any]:
@@ -78,34 +74,6 @@ def _outcomes(lab: Lab, done: list[dict[str, Any]], status: int | None, limit: f
         else:
             outcomes.append(Outcome(criterion.text, False, stopped if i == len(done) else "not reached"))
     return outcomes
-
-
-def run(arguments: list[str], folder: Path, printed: Path, limit: float, session: bool = False) -> int | None:
-    """Run Python with these arguments in a folder; None if it had to be stopped.
-
-    As a session of its own it is ended together with all that it started, such as the runs of mutants.
-    """
-    paths = os.pathsep.join(filter(None, [HOME, os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
-    with open(printed, "wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, cwd=folder,
-            env=environment, start_new_session=session,
-        )  # fmt: skip
-        try:
-            return process.wait(limit)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL) if session and hasattr(os, "killpg") else process.kill()
-            process.wait()
-
-
-def tail(file: Path) -> str:
-    """The end of what was printed, without what would move the terminal's cursor."""
-    text = file.read_bytes()[-2_000:].decode("utf-8", "replace")
-    return "".join(c for c in text if c.isprintable() or c == "\n").strip()
 
 
 # --- inside the process
@@ -138,20 +106,12 @@ def judge(lab: Lab, folder: Path, lines: Path) -> None:
     """Go through the criteria in this process."""
     from pellucid.shim import as_torch
 
-    _bounded()
+    bounded(WRITTEN)
     sys.path.insert(0, str(folder))
     with as_torch(), open(lines, "a", encoding="utf-8") as out:
         for criterion in lab.criteria:
             reason = _reason(criterion.check, Work(folder))
             print(json.dumps({"met": not reason, "reason": reason}), file=out, flush=True)
-
-
-def _bounded() -> None:
-    """What a program writes must not fill the disk."""
-    with suppress(ImportError, ValueError):  # not on Windows
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_FSIZE, (WRITTEN, resource.RLIM_INFINITY))
 
 
 def _reason(criterion: Any, work: Work) -> str:

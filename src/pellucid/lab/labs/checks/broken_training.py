@@ -8,9 +8,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from pellucid.lab.elsewhere import run, tail
 from pellucid.lab.labs.lab import Criteria, expect, find
 from pellucid.lab.labs.mutants import run_tests
-from pellucid.lab.labs.running import Work, run, tail
+from pellucid.lab.labs.running import Work
 
 criteria = Criteria()
 SECTIONS = ("Symptom", "Measurements", "First bad step", "Cause", "Fix", "Regression test")
@@ -105,9 +106,9 @@ def healthy(work: Work) -> None:
             shutil.copy(file, scratch)
         printed, findings = Path(scratch) / "printed", Path(scratch) / "findings.json"
         command = ["-P", "-m", "pellucid", "doctor", "train.py", "--json", str(findings)]
-        status = run(command, Path(scratch), printed, LIMIT)
+        status = run(command, Path(scratch), printed, LIMIT, session=False)
         expect(status is not None, f"train.py took more than {LIMIT:g} seconds")
-        expect(findings.is_file(), tail(printed))
+        expect(findings.is_file(), tail(printed).strip())
         found = json.loads(findings.read_text(encoding="utf-8"))["findings"]
     told = [f"{Path(f['file']).name}:{f['line']}: {f['code']}: {f['message']} ({f['evidence']})" for f in found]
     expect(not told, "\n".join(told))

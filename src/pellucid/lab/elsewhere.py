@@ -1,0 +1,48 @@
+"""A learner's program in a process of its own: with a limit of time and of what it may write, and an end for sure."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["bounded", "run", "tail"]
+
+HOME = str(Path(__file__).resolve().parents[2])  # where this Pellucid is, for the process to find the same one
+
+
+def run(arguments: list[str], folder: Path, printed: Path, limit: float, session: bool = True) -> int | None:
+    """Run Python with these arguments in a folder; its exit status, or None if it had to be stopped.
+
+    As a session of its own it is ended together with all that it started, such as the runs of mutants.
+    """
+    paths = os.pathsep.join(filter(None, [HOME, os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+    with open(printed, "wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, cwd=folder,
+            env=environment, start_new_session=session,
+        )  # fmt: skip
+        try:
+            return process.wait(limit)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL) if session and hasattr(os, "killpg") else process.kill()
+            process.wait()
+
+
+def tail(file: Path) -> str:
+    """The end of what was printed, without what would move the terminal's cursor."""
+    text = file.read_bytes()[-2_000:].decode("utf-8", "replace")
+    return "".join(c for c in text if c.isprintable() or c == "\n")
+
+
+def bounded(size: int) -> None:
+    """From now on no file that this process writes may grow beyond a size: it must not fill the disk."""
+    with suppress(ImportError, ValueError):  # not on Windows
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
