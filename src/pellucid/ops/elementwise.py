@@ -13,11 +13,14 @@ import numpy as np
 
 from pellucid.core.primitive import elementwise
 from pellucid.core.record import attach, bind
+from pellucid.native import native, words
+from pellucid.native.words import Array
 from pellucid.ops.compare import in_single, only, pairs
 from pellucid.ops.operation import Draw, Sample, binary, call, operation, unary, unary_samples
-from pellucid.ops.select import drop, keep, where_row
+from pellucid.ops.select import drop, keep, kind_of, where_row
 from pellucid.ops.shape import zeros_like_row
 
+F32 = np.dtype(np.float32)
 LN2, LN10 = math.log(2), math.log(10)
 ROOT_PI = math.sqrt(math.pi)
 
@@ -101,18 +104,49 @@ rad2deg = unary("rad2deg", lambda a: a * (180 / math.pi), lambda g: g * (180 / m
 
 sinh = unary("sinh", np.sinh, lambda g, a: g * cosh(a), doc="Hyperbolic sine.")
 cosh = unary("cosh", np.cosh, lambda g, a: g * sinh(a), doc="Hyperbolic cosine.")
-tanh = unary("tanh", np.tanh, lambda g, y: g * (1 - y * y), lower="llvm.tanh",
+
+
+@native
+def tanh_loop(first: int, last: int, a: Array, y: Array) -> None:
+    """The hyperbolic tangent, in float32."""
+    for i in range(first, last):
+        y[i] = words.tanh_32(a[i])
+
+
+def _tanh(a: np.ndarray) -> np.ndarray:
+    y = tanh_loop.mapped(a) if a.dtype is F32 else None
+    return np.tanh(a) if y is None else y
+
+
+tanh = unary("tanh", _tanh, lambda g, y: g * (1 - y * y), lower="llvm.tanh",
              aliases=("torch.nn.functional.tanh",), doc="Hyperbolic tangent.")  # fmt: skip
 asinh = unary("asinh", np.arcsinh, lambda g, a: g / sqrt(a * a + 1), aliases=("arcsinh",),
               doc="Inverse hyperbolic sine.")  # fmt: skip
-acosh = unary("acosh", np.arccosh, lambda g, a: g / (sqrt(a - 1) * sqrt(a + 1)), domain=(1.2, 3.0),
+acosh = unary("acosh", np.arccosh, lambda g, a: g / _hyperbola(a), domain=(1.2, 3.0),
               aliases=("arccosh",), doc="Inverse hyperbolic cosine.")  # fmt: skip
+
+
+def _hyperbola(a: Any) -> Any:
+    """sqrt(a² - 1): of complex numbers the root on the right branch; left of -1 PyTorch's gradient is a number."""
+    return sqrt(a - 1) * sqrt(a + 1) if kind_of(a) == "c" else sqrt(a * a - 1)
+
+
 atanh = unary("atanh", np.arctanh, lambda g, a: g / (1 - a * a), domain=(-0.9, 0.9), aliases=("arctanh",),
               doc="Inverse hyperbolic tangent.")  # fmt: skip
 
 
+@native
+def sigmoid_loop(first: int, last: int, a: Array, y: Array) -> None:
+    """1 / (1 + exp(-a))."""
+    for i in range(first, last):
+        y[i] = words.sigmoid(a[i])
+
+
 def _sigmoid(a: np.ndarray) -> np.ndarray:
     """Far to the left exp overflows to infinity, whose reciprocal is the right 0."""
+    y = sigmoid_loop.mapped(a)
+    if y is not None:
+        return y  # type: ignore[no-any-return]
     t = np.exp(np.negative(a))
     t += 1  # in place, unless a is 0-d and t a NumPy scalar
     return np.reciprocal(t)
@@ -245,6 +279,7 @@ erfc = unary("erfc", lambda a: special("erfc")(a), lambda g, a: -g * (2 / ROOT_P
              aliases=("torch.special.erfc",), doc="1 minus the error function, exact where that is small.")  # fmt: skip
 erfinv = unary("erfinv", lambda a: special("erfinv")(a), lambda g, y: g * (ROOT_PI / 2 * exp(y * y)),
                domain=(-0.9, 0.9), aliases=("torch.special.erfinv",), doc="Inverse error function.")  # fmt: skip
+
 
 def _lgamma(a: np.ndarray) -> Any:
     """SciPy's is -inf at -inf, and overflows next to 0, where the function is -log |a|."""

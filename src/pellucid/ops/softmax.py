@@ -9,6 +9,8 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
+from pellucid.native import Kernel, native, words
+from pellucid.native.words import Array
 from pellucid.ops.along import line_samples
 from pellucid.ops.arguments import axis_of, refuse
 from pellucid.ops.convert import as_type
@@ -82,6 +84,16 @@ def blockwise(kernel: Callable[..., Any], out: np.ndarray, *arrays: np.ndarray) 
     return out
 
 
+def by_loop(loop: Kernel, kernel: Callable[..., Any], *arrays: np.ndarray) -> np.ndarray:
+    """What a native loop makes of the rows of arrays of one shape; where there is none, what a kernel of NumPy does."""
+    shape = arrays[-1].shape
+    out = np.empty(shape, arrays[-1].dtype)
+    if loop.fits(*arrays):
+        loop(out.size // shape[-1], shape[-1], *arrays, out, shape[-1])
+        return out
+    return blockwise(kernel, out, *arrays)
+
+
 def by_rows(a: np.ndarray, axis: int) -> bool:
     """Whether blocks of rows are worth while: the last axis of many floats that BLAS knows (halves it does not)."""
     return axis == a.ndim - 1 and a.size > SMALL and a.dtype.char in "fd"
@@ -118,12 +130,70 @@ def _log_softmax_rows(y: np.ndarray, a: np.ndarray) -> None:
     by_column(subtract, a if shift is None else subtract(a, shift, y), log_into(sums, sums)[:, None], y)
 
 
+@native
+def softmax_loop(first: int, last: int, a: Array, y: Array, n: int) -> None:
+    """The softmax of rows of n numbers."""
+    for row in range(first, last):
+        begin = row * n
+        top = a[begin]
+        for i in range(begin, begin + n):
+            top = words.larger(top, a[i])
+        total = 0.0
+        for i in range(begin, begin + n):
+            e = words.exp(a[i] - top)
+            y[i] = e
+            total += e
+        share = 1.0 / total
+        for i in range(begin, begin + n):
+            y[i] = y[i] * share
+
+
+@native
+def log_softmax_loop(first: int, last: int, a: Array, y: Array, n: int) -> None:
+    """The logarithm of the softmax of rows of n numbers."""
+    for row in range(first, last):
+        begin = row * n
+        top = a[begin]
+        for i in range(begin, begin + n):
+            top = words.larger(top, a[i])
+        total = 0.0
+        for i in range(begin, begin + n):
+            total += words.exp(a[i] - top)
+        shift = words.log(total)
+        for i in range(begin, begin + n):
+            y[i] = (a[i] - top) - shift
+
+
+@native
+def softmax_back_loop(first: int, last: int, g: Array, y: Array, out: Array, n: int) -> None:
+    """y * (g - sum(g * y)) of rows of n numbers."""
+    for row in range(first, last):
+        begin = row * n
+        dot = 0.0
+        for i in range(begin, begin + n):
+            dot += g[i] * y[i]
+        for i in range(begin, begin + n):
+            out[i] = (g[i] - dot) * y[i]
+
+
+@native
+def log_softmax_back_loop(first: int, last: int, g: Array, y: Array, out: Array, n: int) -> None:
+    """g - exp(y) * sum(g) of rows of n numbers."""
+    for row in range(first, last):
+        begin = row * n
+        total = 0.0
+        for i in range(begin, begin + n):
+            total += g[i]
+        for i in range(begin, begin + n):
+            out[i] = g[i] - words.exp(y[i]) * total
+
+
 def _softmax(a: np.ndarray, axis: int) -> np.ndarray:
     """Along the last axis by matrix products; along others with the largest element taken out and np.add.reduce."""
     if not a.size or not a.ndim:
         return np.exp(a - a)  # nothing, or 1 (NaN for NaN and infinities)
     if by_rows(a, axis):
-        return blockwise(_softmax_rows, np.empty(a.shape, a.dtype), a)
+        return by_loop(softmax_loop, _softmax_rows, a)
     y: np.ndarray = subtract(a, maximum_reduce(a, axis, None, None, True))
     exp_into(y, y)
     return divide(y, add_reduce(y, axis, None, None, True), y)
@@ -133,7 +203,7 @@ def _log_softmax(a: np.ndarray, axis: int) -> np.ndarray:
     if not a.size or not a.ndim:
         return a - a
     if by_rows(a, axis):
-        return blockwise(_log_softmax_rows, np.empty(a.shape, a.dtype), a)
+        return by_loop(log_softmax_loop, _log_softmax_rows, a)
     y: np.ndarray = subtract(a, maximum_reduce(a, axis, None, None, True))
     total = add_reduce(exp_into(y), axis, None, None, True)
     return subtract(y, log_into(total, total), y)
@@ -163,7 +233,7 @@ def _softmax_back(g: np.ndarray, y: np.ndarray, axis: int) -> Any:
     if not y.ndim:
         return g * y - g * y * y
     if by_rows(y, axis):
-        return blockwise(_softmax_back_rows, np.empty(y.shape, y.dtype), g, y)
+        return by_loop(softmax_back_loop, _softmax_back_rows, g, y)
     out = g * y
     out -= y * add_reduce(out, axis, None, None, True)
     return out
@@ -216,7 +286,7 @@ def _log_softmax_back(g: np.ndarray, y: np.ndarray, axis: int) -> Any:
     if not y.ndim:
         return g - np.exp(y) * g
     if by_rows(y, axis):
-        return blockwise(_log_softmax_back_rows, np.empty(y.shape, y.dtype), g, y)
+        return by_loop(log_softmax_back_loop, _log_softmax_back_rows, g, y)
     out = np.exp(y)
     out *= add_reduce(g, axis, None, None, True)
     return subtract(g, out, out)

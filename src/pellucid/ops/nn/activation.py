@@ -15,6 +15,8 @@ from pellucid.core.attention import HALVES
 from pellucid.core.inplace import in_place
 from pellucid.core.primitive import add_up, elementwise, general
 from pellucid.core.record import bind
+from pellucid.native import native, words
+from pellucid.native.words import Array
 from pellucid.ops.arguments import Row, refusal
 from pellucid.ops.compare import in_single, only
 from pellucid.ops.elementwise import exp, sigmoid, tanh
@@ -61,7 +63,25 @@ def smooth(name: str, value: Row, slope: Row, bend: Row, kinds: str = "f", grad_
 # --- silu, mish, gelu
 
 
+@native
+def silu_loop(first: int, last: int, a: Array, y: Array) -> None:
+    """`a * sigmoid(a)`."""
+    for i in range(first, last):
+        y[i] = a[i] / (1.0 + words.exp(-a[i]))
+
+
+@native
+def silu_back_loop(first: int, last: int, g: Array, a: Array, out: Array) -> None:
+    """`g * (s + a s (1 - s))` for s = sigmoid(a)."""
+    for i in range(first, last):
+        s = words.sigmoid(a[i])
+        out[i] = g[i] * (s + a[i] * s * (1.0 - s))
+
+
 def _silu(a: ndarray) -> ndarray:
+    y = silu_loop.mapped(a)
+    if y is not None:
+        return y  # type: ignore[no-any-return]
     e = np.negative(a, np.empty_like(a))
     np.exp(e, e)
     e += 1
@@ -71,6 +91,9 @@ def _silu(a: ndarray) -> ndarray:
 def _silu_slope(g: ndarray, a: ndarray, y: ndarray) -> Any:
     if a.dtype.kind == "c":
         raise refusal(RuntimeError, "silu does not support automatic differentiation for outputs with complex dtype.")
+    pulled = silu_back_loop.mapped(g, a)
+    if pulled is not None:
+        return pulled
     share = kernels.per(y, a, np.abs(a, np.empty_like(a)))
     slope = np.subtract(1, share, np.empty_like(share))
     slope *= y
@@ -175,7 +198,29 @@ def _gate(a: ndarray) -> ndarray:
     return e
 
 
+@native
+def gelu_tanh_loop(first: int, last: int, a: Array, y: Array) -> None:
+    """`a * sigmoid(v)` for v = 2 WIDTH (a + CUBE a³)."""
+    for i in range(first, last):
+        x = a[i]
+        y[i] = x * words.sigmoid(2.0 * WIDTH * (x + CUBE * x * x * x))
+
+
+@native
+def gelu_tanh_back_loop(first: int, last: int, g: Array, a: Array, out: Array) -> None:
+    """`g * (s + a s (1 - s) v')` for s = sigmoid(v)."""
+    for i in range(first, last):
+        x = a[i]
+        s = words.sigmoid(2.0 * WIDTH * (x + CUBE * x * x * x))
+        rise = x * s * (1.0 - s)
+        bounded = words.smaller(x * x, 1e4)  # beyond, s is 0 or 1 and an infinity times 0 would be NaN
+        out[i] = g[i] * (s + rise * 2.0 * WIDTH * (1.0 + 3.0 * CUBE * bounded))
+
+
 def _gelu_tanh(a: ndarray) -> ndarray:
+    y = gelu_tanh_loop.mapped(a)
+    if y is not None:
+        return y  # type: ignore[no-any-return]
     e = _gate(a)
     np.exp(e, e)
     e += 1
@@ -184,6 +229,9 @@ def _gelu_tanh(a: ndarray) -> ndarray:
 
 def _gelu_tanh_slope(g: ndarray, a: ndarray, y: ndarray) -> Any:
     """s + a s (1 - s) v' for s = 1 / (1 + e): (y v' e / (1 + e)) + 1 / (1 + e)."""
+    pulled = gelu_tanh_back_loop.mapped(g, a)
+    if pulled is not None:
+        return pulled
     e = _gate(a)
     np.exp(kernels.between(e, -np.inf, 80, e), e)  # finite: from there on the slope is 0
     slope = np.square(a, np.empty_like(a))

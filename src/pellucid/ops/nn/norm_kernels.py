@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pellucid.core.blas import dgemm, sgemm
+from pellucid.ops.nn import norm_loops
 from pellucid.ops.softmax import LONG, by_column, ones
 
 Shape = tuple[int, ...]
@@ -93,6 +94,9 @@ def moments_of(a: np.ndarray, layout: Layout, eps: float, centred: bool) -> np.n
     """For each group its mean, 1 / sqrt(var + eps), var, and whether a mean is far from 0, along a new first axis."""
     x, dtype = a.reshape(layout.view), a.dtype
     out = np.zeros((4, *layout.moments), dtype)
+    if norm_loops.fit(layout, a):
+        norm_loops.moments(a, out, layout, eps, centred)
+        return out
     mean, rstd, var = out[0], out[1], out[2]
     share = number(1 / layout.size, dtype)
     sums, squares = _sums(x, layout)
@@ -145,6 +149,8 @@ def normalised(
     a: np.ndarray, w: np.ndarray, b: np.ndarray, moments: np.ndarray, layout: Layout, eps: float, centred: bool
 ) -> np.ndarray:
     """`(a - mean) * rstd * w + b`; a weight or bias of no dimensions is not there."""
+    if norm_loops.fit(layout, a, w, b, moments):
+        return norm_loops.normalised(a, w, b, moments, layout)
     x, mean, rstd = a.reshape(layout.view), moments[0], moments[1]
     out = np.empty(a.shape, a.dtype)
     if x.size > SMALL and np.count_nonzero(moments[3]):
@@ -217,6 +223,9 @@ def normalised_back(
     bias: Shape,
 ) -> tuple[np.ndarray, Any, Any]:  # fmt: skip
     """The gradients of x, of the weight and of the bias, which has that shape."""
+    if norm_loops.fit(layout, g, a, w, moments):
+        dx, dw, db = norm_loops.gradients(g, a, w, moments, layout, centred)
+        return dx, _shaped(dw, w.shape), _shaped(db, bias)
     x, mean, rstd = a.reshape(layout.view), moments[0], moments[1]
     unit, g = rstd, g.reshape(layout.view)
     dx = np.empty(a.shape, a.dtype)  # owns its memory, so that it can become a leaf's .grad as it is

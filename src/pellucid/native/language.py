@@ -1,0 +1,300 @@
+"""A few words of Python that become machine code: loops over arrays of numbers.
+
+A kernel is an ordinary Python function of numbers and flat arrays, made of assignments, `for ... in range(...)`, `if`,
+indexing and arithmetic. Its parameters are annotated: `Array` (of the kernel's floating type), `Indices` (of int64),
+`int` or `float`. It may call the words of words.py and other functions like them, which are written out in place.
+
+One rule is not Python's: what is added up in a variable by `+=` is added in whatever order is fastest.
+"""
+
+import ast
+import builtins
+import inspect
+import struct
+import textwrap
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from pellucid.native.words import INTRINSICS, ByWidth, Indices, power_of_two
+
+WIDTH = {"float": 32, "double": 64}
+COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
+FLOAT_OPS = {ast.Add: "fadd contract", ast.Sub: "fsub contract", ast.Mult: "fmul contract", ast.Div: "fdiv"}
+INT_OPS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "sdiv", ast.Mod: "srem"}
+
+Value = tuple[str, str]  # LLVM's type, and the name or constant
+
+
+class Unknown(SyntaxError):
+    """The kernel says something that this language does not have."""
+
+
+@lru_cache(maxsize=256)
+def parsed(function: Callable[..., Any]) -> ast.FunctionDef:
+    """The syntax tree of a function."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    return tree
+
+
+def parameters(function: Callable[..., Any]) -> dict[str, type]:
+    """The parameters of a kernel and the kind of each.
+
+    >>> from pellucid.native.words import Array
+    >>> def scale(first: int, last: int, x: Array, factor: float) -> None: ...
+    >>> [kind.__name__ for kind in parameters(scale).values()]
+    ['int', 'int', 'Array', 'float']
+    """
+    return {name: kind for name, kind in function.__annotations__.items() if name != "return"}
+
+
+class Writer:
+    """Writes the LLVM assembly of one kernel, for one floating type."""
+
+    def __init__(self, floating: str) -> None:
+        self.floating, self.lines, self.count = floating, [], 0
+        self.slots: list[str] = []  # where variables live: LLVM turns them into registers
+        self.declared: set[str] = set()
+
+    def kernel(self, name: str, function: Callable[..., Any]) -> str:
+        """The function as LLVM text, with its arrays as pointers that do not overlap."""
+        self.scope, self.names = function.__globals__, {}
+        self.emit("entry:")
+        arguments = []
+        for parameter, kind in parameters(function).items():
+            arguments.append(f"{self.type_of(kind)}{'' if kind in (int, float) else ' noalias'} %{parameter}")
+            if kind in (int, float):
+                self.assign(parameter, (self.type_of(kind), f"%{parameter}"))
+            else:
+                self.names[parameter] = (kind.__name__, f"%{parameter}")
+        self.body(parsed(function).body)
+        head = f"define internal void @{name}({', '.join(arguments)}) noinline {{"
+        text = [head, self.lines[0], *self.slots, *self.lines[1:], "  ret void", "}"]
+        return "\n".join([*text, *sorted(self.declared), ""])
+
+    def type_of(self, kind: type) -> str:
+        """LLVM's type for an annotation."""
+        return "i64" if kind is int else self.floating if kind is float else "ptr"
+
+    # --- writing
+
+    def emit(self, line: str) -> None:
+        self.lines.append(line if line.endswith(":") else f"  {line}")
+
+    def fresh(self, stem: str = "t") -> str:
+        self.count += 1
+        return f"{stem}{self.count}"
+
+    def result(self, type_: str, code: str) -> Value:
+        name = f"%{self.fresh()}"
+        self.emit(f"{name} = {code}")
+        return type_, name
+
+    # --- statements
+
+    def body(self, statements: list[ast.stmt]) -> None:
+        for statement in statements:
+            getattr(self, f"do_{type(statement).__name__}", self.refuse)(statement)
+
+    def refuse(self, node: ast.AST) -> Any:
+        raise Unknown(f"a kernel cannot say: {ast.unparse(node)}")
+
+    def do_Expr(self, statement: ast.Expr) -> None:
+        if not isinstance(statement.value, ast.Constant):  # a docstring is nothing to do
+            self.refuse(statement)
+
+    def do_Pass(self, statement: ast.Pass) -> None:
+        pass
+
+    def do_Assign(self, statement: ast.Assign) -> None:
+        value = self.value(statement.value)
+        for target in statement.targets:
+            self.store(target, value)
+
+    def do_AugAssign(self, statement: ast.AugAssign) -> None:
+        before, more = self.value(statement.target), self.value(statement.value)
+        if isinstance(statement.op, ast.Add) and before[0] != "i64" and isinstance(statement.target, ast.Name):
+            more = self.converted(more, self.floating)
+            self.store(
+                statement.target, self.result(before[0], f"fadd reassoc contract {before[0]} {before[1]}, {more[1]}")
+            )
+        else:
+            self.store(statement.target, self.arithmetic(type(statement.op), before, more, statement))
+
+    def store(self, target: ast.expr, value: Value) -> None:
+        if isinstance(target, ast.Name):
+            self.assign(target.id, value)
+        elif isinstance(target, ast.Subscript):
+            element, place = self.place(target)
+            self.emit(f"store {element} {self.converted(value, element)[1]}, ptr {place}")
+        else:
+            self.refuse(target)
+
+    def assign(self, name: str, value: Value) -> None:
+        if name not in self.names:
+            type_ = value[0]
+            slot = f"%{self.fresh(name + '.')}"
+            self.slots.append(f"  {slot} = alloca {type_}")
+            self.names[name] = (f"slot {type_}", slot)
+        type_, slot = self.names[name]
+        type_ = type_.removeprefix("slot ")
+        self.emit(f"store {type_} {self.converted(value, type_)[1]}, ptr {slot}")
+
+    def do_For(self, loop: ast.For) -> None:
+        if not (isinstance(loop.iter, ast.Call) and ast.unparse(loop.iter.func) == "range"):
+            self.refuse(loop)
+        bounds = [self.value(each) for each in loop.iter.args]  # type: ignore[attr-defined]
+        start, stop = (("i64", "0"), bounds[0]) if len(bounds) == 1 else bounds[:2]
+        step = bounds[2] if len(bounds) > 2 else ("i64", "1")
+        head, inside, after = (self.fresh(stem) for stem in ("head", "inside", "after"))
+        self.store(loop.target, start)
+        self.emit(f"br label %{head}")
+        self.emit(f"{head}:")
+        here = self.value(loop.target)
+        going = self.result("i1", f"icmp slt i64 {here[1]}, {stop[1]}")
+        self.emit(f"br i1 {going[1]}, label %{inside}, label %{after}")
+        self.emit(f"{inside}:")
+        self.body(loop.body)
+        self.store(loop.target, self.result("i64", f"add nsw i64 {self.value(loop.target)[1]}, {step[1]}"))
+        self.emit(f"br label %{head}")
+        self.emit(f"{after}:")
+
+    def do_If(self, choice: ast.If) -> None:
+        then, other, after = (self.fresh(stem) for stem in ("then", "other", "after"))
+        self.emit(f"br i1 {self.truth(choice.test)[1]}, label %{then}, label %{other}")
+        for label, statements in ((then, choice.body), (other, choice.orelse)):
+            self.emit(f"{label}:")
+            self.body(statements)
+            self.emit(f"br label %{after}")
+        self.emit(f"{after}:")
+
+    # --- expressions
+
+    def value(self, node: ast.expr) -> Value:
+        return getattr(self, f"of_{type(node).__name__}", self.refuse)(node)  # type: ignore[no-any-return]
+
+    def truth(self, node: ast.expr) -> Value:
+        """Whether something holds; a whole number holds unless it is 0."""
+        type_, name = self.value(node)
+        return self.result("i1", f"icmp ne i64 {name}, 0") if type_ == "i64" else (type_, name)
+
+    def of_Constant(self, node: ast.Constant) -> Value:
+        return self.constant(node.value)
+
+    def constant(self, number: Any) -> Value:
+        if isinstance(number, float):
+            if self.floating == "float":
+                number = struct.unpack("f", struct.pack("f", number))[0]
+            return self.floating, f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+        return "i64", str(int(number))
+
+    def of_Name(self, node: ast.Name) -> Value:
+        if node.id not in self.names:
+            return self.constant(self.meant(node))
+        type_, name = self.names[node.id]
+        if not type_.startswith("slot "):
+            return type_, name
+        type_ = type_.removeprefix("slot ")
+        return self.result(type_, f"load {type_}, ptr {name}")
+
+    def place(self, node: ast.Subscript) -> Value:
+        kind, pointer = self.value(node.value)
+        element = "i64" if kind == Indices.__name__ else self.floating
+        index = self.value(node.slice)
+        return element, self.result("ptr", f"getelementptr inbounds {element}, ptr {pointer}, i64 {index[1]}")[1]
+
+    def of_Subscript(self, node: ast.Subscript) -> Value:
+        element, place = self.place(node)
+        return self.result(element, f"load {element}, ptr {place}")
+
+    def of_UnaryOp(self, node: ast.UnaryOp) -> Value:
+        type_, name = self.value(node.operand)
+        if not isinstance(node.op, ast.USub):
+            self.refuse(node)
+        return self.result(type_, f"sub i64 0, {name}" if type_ == "i64" else f"fneg {type_} {name}")
+
+    def of_BinOp(self, node: ast.BinOp) -> Value:
+        return self.arithmetic(type(node.op), self.value(node.left), self.value(node.right), node)
+
+    def arithmetic(self, operator: type, left: Value, right: Value, node: ast.AST) -> Value:
+        whole = left[0] == right[0] == "i64" and operator is not ast.Div
+        code = (INT_OPS if whole else FLOAT_OPS).get(operator)
+        if code is None:
+            self.refuse(node)
+        type_ = "i64" if whole else self.floating
+        left, right = self.converted(left, type_), self.converted(right, type_)
+        return self.result(type_, f"{code} {type_} {left[1]}, {right[1]}")
+
+    def converted(self, value: Value, type_: str) -> Value:
+        if value[0] == type_:
+            return value
+        if value[0] == "i64" and value[1].lstrip("-").isdigit():
+            return self.constant(float(value[1]))
+        return self.result(type_, f"{'sitofp' if value[0] == 'i64' else 'fptosi'} {value[0]} {value[1]} to {type_}")
+
+    def of_Compare(self, node: ast.Compare) -> Value:
+        left, right = self.value(node.left), self.value(node.comparators[0])
+        word = COMPARE[type(node.ops[0])]
+        if left[0] == right[0] == "i64":
+            sign = "" if word in ("eq", "ne") else "s"
+            return self.result("i1", f"icmp {sign}{word} i64 {left[1]}, {right[1]}")
+        left, right = self.converted(left, self.floating), self.converted(right, self.floating)
+        order = "u" if word == "ne" else "o"
+        return self.result("i1", f"fcmp {order}{word} {self.floating} {left[1]}, {right[1]}")
+
+    def of_IfExp(self, node: ast.IfExp) -> Value:
+        test, then, other = self.truth(node.test), self.value(node.body), self.value(node.orelse)
+        type_ = then[0] if then[0] == other[0] else self.floating
+        then, other = self.converted(then, type_), self.converted(other, type_)
+        return self.result(type_, f"select i1 {test[1]}, {type_} {then[1]}, {type_} {other[1]}")
+
+    def of_Call(self, node: ast.Call) -> Value:
+        word = self.meant(node.func)
+        arguments = [self.converted(self.value(each), self.floating) for each in node.args]
+        if word is float:
+            return arguments[0]
+        if word is power_of_two:
+            return self.power_of_two(arguments[0])
+        if word in INTRINSICS:
+            return self.intrinsic(INTRINSICS[word], arguments)
+        return self.written_out(word, arguments)
+
+    def meant(self, node: ast.expr) -> Any:
+        """What a name (or a name of a module) stands for where the kernel was written."""
+        if isinstance(node, ast.Attribute):
+            return getattr(self.meant(node.value), node.attr)
+        if not isinstance(node, ast.Name):
+            self.refuse(node)
+        return self.scope.get(node.id, getattr(builtins, node.id, None))  # type: ignore[attr-defined]
+
+    def intrinsic(self, name: str, arguments: list[Value]) -> Value:
+        type_ = self.floating
+        full = f"@llvm.{name}.f{WIDTH[type_]}"
+        self.declared.add(f"declare {type_} {full}({', '.join([type_] * len(arguments))})")
+        return self.result(type_, f"call {type_} {full}({', '.join(f'{type_} {name}' for _, name in arguments)})")
+
+    def power_of_two(self, whole: Value) -> Value:
+        """2 to a whole power within the exponent's range: the number is shifted into the exponent's bits."""
+        type_, bits = self.floating, WIDTH[self.floating]
+        fraction, bias = (23, 127.0) if bits == 32 else (52, 1023.0)
+        moved = self.arithmetic(ast.Add, whole, self.constant(1.5 * 2.0**fraction + bias), ast.Pass())
+        number = self.result(f"i{bits}", f"bitcast {type_} {moved[1]} to i{bits}")
+        shifted = self.result(f"i{bits}", f"shl i{bits} {number[1]}, {fraction}")
+        return self.result(type_, f"bitcast i{bits} {shifted[1]} to {type_}")
+
+    def written_out(self, function: Callable[..., Any], arguments: list[Value]) -> Value:
+        """Another function of the language, in place; it ends with its only return."""
+        if isinstance(function, ByWidth):
+            function = function.single if self.floating == "float" else function.double
+        outer = self.names, self.scope
+        self.names, self.scope = {}, function.__globals__
+        for name, value in zip(parameters(function), arguments, strict=True):
+            self.names[name] = value
+        *statements, last = parsed(function).body
+        self.body(statements)
+        if not isinstance(last, ast.Return) or last.value is None:
+            self.refuse(last)
+        result = self.value(last.value)  # type: ignore[union-attr]
+        self.names, self.scope = outer
+        return result

@@ -1,0 +1,181 @@
+"""The other cores: threads that wait inside native code and take parts of a kernel's rows.
+
+A kernel's rows are cut into parts; whoever is free takes the next part. The caller works too, so a thread that is late
+(asleep, or its core busy elsewhere) delays nothing: the caller then takes all the parts itself. A thread that found
+nothing to do for a while goes to sleep in Python and is woken for the next large kernel.
+
+Handing over costs about 1 µs while the threads are awake; a pool of Python threads took 50 to 90 (docs/decisions/0005).
+"""
+
+import ctypes
+import os
+from threading import Event, Thread
+
+from pellucid.native.llvm import compiled
+
+PATIENCE = 5_000_000  # cycles that a thread without work stays awake, about two milliseconds
+
+# One job at a time: @turn is taken by whoever brings one. @open says that there is work, @inside counts the threads
+# that may be looking at it: a job ends when it is closed and nobody is inside, so its fields never change under them.
+ASSEMBLY = f"""
+@turn = internal global i64 0
+@open = internal global i64 0
+@inside = internal global i64 0
+@next = internal global i64 0
+@rows = internal global i64 0
+@part = internal global i64 0
+@body = internal global ptr null
+@arguments = internal global ptr null
+
+declare i64 @llvm.readcyclecounter()
+declare i64 @llvm.smin.i64(i64, i64)
+
+define internal void @take_parts() {{
+entry:
+  %rows = load i64, ptr @rows
+  %part = load i64, ptr @part
+  %body = load ptr, ptr @body
+  %arguments = load ptr, ptr @arguments
+  br label %again
+again:
+  %first = atomicrmw add ptr @next, i64 %part seq_cst
+  %some = icmp slt i64 %first, %rows
+  br i1 %some, label %work, label %done
+work:
+  %beyond = add i64 %first, %part
+  %last = call i64 @llvm.smin.i64(i64 %beyond, i64 %rows)
+  call void %body(i64 %first, i64 %last, ptr %arguments)
+  br label %again
+done:
+  ret void
+}}
+
+; A thread of the pool: takes parts of jobs until there was nothing to do for a while.
+define void @pellucid_help() {{
+entry:
+  br label %rest
+rest:
+  %since = call i64 @llvm.readcyclecounter()
+  br label %look
+look:
+  %something = load atomic i64, ptr @open seq_cst, align 8
+  %is = icmp ne i64 %something, 0
+  br i1 %is, label %enter, label %wait
+wait:
+  call void asm sideeffect "pause", ""()
+  %now = call i64 @llvm.readcyclecounter()
+  %waited = sub i64 %now, %since
+  %tired = icmp ugt i64 %waited, {PATIENCE}
+  br i1 %tired, label %sleep, label %look
+enter:
+  %entered = atomicrmw add ptr @inside, i64 1 seq_cst
+  %still = load atomic i64, ptr @open seq_cst, align 8
+  %there = icmp ne i64 %still, 0
+  br i1 %there, label %help, label %leave
+help:
+  call void @take_parts()
+  br label %leave
+leave:
+  %left = atomicrmw sub ptr @inside, i64 1 seq_cst
+  br label %rest
+sleep:
+  ret void
+}}
+
+; After a fork: the threads stayed behind in the parent.
+define void @pellucid_forget() {{
+  store atomic i64 0, ptr @inside seq_cst, align 8
+  store atomic i64 0, ptr @open seq_cst, align 8
+  store atomic i64 0, ptr @turn seq_cst, align 8
+  ret void
+}}
+
+; Do a job: all rows, in parts of `part`.
+define void @pellucid_share(ptr %body, ptr %arguments, i64 %rows, i64 %part) {{
+entry:
+  %took = cmpxchg ptr @turn, i64 0, i64 1 seq_cst seq_cst
+  %mine = extractvalue {{ i64, i1 }} %took, 1
+  br i1 %mine, label %bring, label %alone
+bring:
+  store ptr %body, ptr @body
+  store ptr %arguments, ptr @arguments
+  store i64 %rows, ptr @rows
+  store i64 %part, ptr @part
+  store atomic i64 0, ptr @next seq_cst, align 8
+  store atomic i64 1, ptr @open seq_cst, align 8
+  call void @take_parts()
+  store atomic i64 0, ptr @open seq_cst, align 8
+  br label %wait
+wait:
+  %inside = load atomic i64, ptr @inside seq_cst, align 8
+  %busy = icmp ne i64 %inside, 0
+  br i1 %busy, label %wait, label %over
+over:
+  store atomic i64 0, ptr @turn seq_cst, align 8
+  ret void
+alone:
+  br label %more
+more:
+  %first = phi i64 [0, %alone], [%last, %own]
+  %some = icmp slt i64 %first, %rows
+  br i1 %some, label %own, label %end
+own:
+  %beyond = add i64 %first, %part
+  %last = call i64 @llvm.smin.i64(i64 %beyond, i64 %rows)
+  call void %body(i64 %first, i64 %last, ptr %arguments)
+  br label %more
+end:
+  ret void
+}}
+"""
+
+
+ADDRESS = compiled(ASSEMBLY)
+SHARE: int = ADDRESS("pellucid_share")
+_help = ctypes.CFUNCTYPE(None)(ADDRESS("pellucid_help"))
+_forget = ctypes.CFUNCTYPE(None)(ADDRESS("pellucid_forget"))
+
+
+class Pool:
+    """Threads beside the caller's."""
+
+    def __init__(self, helpers: int) -> None:
+        self.helpers, self.started = helpers, False
+        self.resting: list[Event] = [Event() for _ in range(helpers)]  # one for each thread that sleeps
+
+    def forget(self) -> None:
+        """After a fork: the threads stayed behind in the parent."""
+        _forget()
+        self.started, self.resting = False, [Event() for _ in range(self.helpers)]
+
+    def wake(self) -> None:
+        """Let the threads that sleep look for work; the first call starts them."""
+        if not self.started:
+            self.started, events, self.resting = True, self.resting, []
+            for event in events:
+                Thread(target=self.help, args=(event,), name="pellucid-kernel", daemon=True).start()
+        while self.resting:
+            self.resting.pop().set()
+
+    def help(self, event: Event) -> None:
+        """What a thread does all its life."""
+        while True:
+            _help()
+            event.clear()
+            self.resting.append(event)
+            event.wait()
+
+
+def hands() -> int:
+    """How many threads share a kernel's work: as many as the BLAS was told to use, else one per core, at most 8."""
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        told = os.environ.get(name, "")
+        if told.isdigit() and int(told) > 0:
+            return min(int(told), 8)
+    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 8)
+
+
+POOL = Pool(hands() - 1)
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=POOL.forget)

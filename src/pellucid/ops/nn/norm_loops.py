@@ -1,0 +1,190 @@
+"""Native loops of normalisation: each group is read twice while it is in the cache, and nothing is made on the way.
+
+x is seen as (outer, groups, run): a group is the runs of all `outer`. For layer norm a group is one row; for group
+norm one run of several channels; for batch norm the runs of one channel in all examples.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from pellucid.native import native, part_of
+from pellucid.native.words import Array, sqrt
+
+
+@native
+def moments_loop(
+    first: int, last: int, x: Array, out: Array, outer: int, groups: int, run: int, eps: float, centred: int
+) -> None:
+    """The mean, 1 / sqrt(var + eps), and var of each group, in the first three rows of `out`."""
+    share = 1.0 / float(outer * run)
+    for q in range(first, last):
+        total = 0.0
+        if centred:
+            for o in range(outer):
+                begin = (o * groups + q) * run
+                for i in range(begin, begin + run):
+                    total += x[i]
+        mean = total * share
+        squares = 0.0
+        for o in range(outer):
+            begin = (o * groups + q) * run
+            for i in range(begin, begin + run):
+                squares += (x[i] - mean) * (x[i] - mean)
+        var = squares * share
+        out[q] = mean
+        out[groups + q] = 1.0 / sqrt(var + eps)
+        out[2 * groups + q] = var
+
+
+@native
+def rows_loop(first: int, last: int, x: Array, w: Array, b: Array, moments: Array, y: Array, n: int, rows: int) -> None:
+    """`(x - mean) * rstd * w + b` of rows of n numbers, with a weight for each place in a row."""
+    for row in range(first, last):
+        mean = moments[row]
+        rstd = moments[rows + row]
+        begin = row * n
+        for i in range(n):
+            y[begin + i] = (x[begin + i] - mean) * rstd * w[i] + b[i]
+
+
+@native
+def rows_back_loop(
+    first: int, last: int, g: Array, x: Array, w: Array, moments: Array, dx: Array, dw: Array, db: Array,
+    n: int, rows: int, part: int, centred: int,
+) -> None:  # fmt: skip
+    """The gradients of rows; those of the weight and the bias are added up in one line for each part of the rows."""
+    line = first // part * n
+    for row in range(first, last):
+        mean = moments[row]
+        rstd = moments[rows + row]
+        begin = row * n
+        total = 0.0
+        along = 0.0
+        for i in range(n):
+            weighted = g[begin + i] * w[i]
+            total += weighted
+            along += weighted * (x[begin + i] - mean)
+        pull = along * rstd * rstd / float(n)
+        push = total / float(n) if centred else 0.0
+        for i in range(n):
+            d = x[begin + i] - mean
+            dx[begin + i] = (g[begin + i] * w[i] - push - d * pull) * rstd
+            dw[line + i] = dw[line + i] + g[begin + i] * d * rstd
+            db[line + i] = db[line + i] + g[begin + i]
+
+
+@native
+def blocks_loop(
+    first: int, last: int, x: Array, w: Array, b: Array, moments: Array, y: Array,
+    outer: int, groups: int, channels: int, size: int, kinds: int,
+) -> None:  # fmt: skip
+    """`(x - mean) * rstd * w + b` of groups, with a weight for each of the channels of a group."""
+    for q in range(first, last):
+        mean = moments[q]
+        rstd = moments[groups + q]
+        for o in range(outer):
+            for k in range(channels):
+                channel = q % kinds * channels + k
+                scale = rstd * w[channel]
+                shift = b[channel]
+                begin = ((o * groups + q) * channels + k) * size
+                for i in range(begin, begin + size):
+                    y[i] = (x[i] - mean) * scale + shift
+
+
+@native
+def blocks_back_loop(
+    first: int, last: int, g: Array, x: Array, w: Array, moments: Array, dx: Array, dw: Array, db: Array,
+    outer: int, groups: int, channels: int, size: int, kinds: int,
+) -> None:  # fmt: skip
+    """The gradients of groups, and for each group those of the weights and biases of its channels."""
+    share = 1.0 / float(outer * channels * size)
+    for q in range(first, last):
+        mean = moments[q]
+        rstd = moments[groups + q]
+        total = 0.0
+        along = 0.0
+        for k in range(channels):
+            sums = 0.0
+            products = 0.0
+            for o in range(outer):
+                begin = ((o * groups + q) * channels + k) * size
+                for i in range(begin, begin + size):
+                    sums += g[i]
+                    products += g[i] * (x[i] - mean)
+            dw[q * channels + k] = products * rstd
+            db[q * channels + k] = sums
+            weight = w[q % kinds * channels + k]
+            total += sums * weight
+            along += products * weight
+        push = total * share
+        pull = along * rstd * rstd * share
+        for o in range(outer):
+            for k in range(channels):
+                weight = w[q % kinds * channels + k]
+                begin = ((o * groups + q) * channels + k) * size
+                for i in range(begin, begin + size):
+                    dx[i] = (g[i] * weight - push - (x[i] - mean) * pull) * rstd
+
+
+def extent(layout: Any) -> tuple[int, int, int]:
+    """A layout as (outer, groups, run)."""
+    view = layout.view
+    if len(view) == 2:
+        return 1, view[0], view[1]
+    run = view[2] * view[3]
+    return (view[0], view[1], run) if layout.axes[0] == 0 else (1, view[0] * view[1], run)
+
+
+def fit(layout: Any, *arrays: np.ndarray) -> bool:
+    """Whether the loops take arrays of this layout: enough elements, and runs long enough to be worth a loop."""
+    view = layout.view
+    if len(view) not in (2, 4) or view[-1] < 8 or arrays[0].size < 2048:
+        return False
+    return moments_loop.fits(*arrays)
+
+
+def moments(x: np.ndarray, out: np.ndarray, layout: Any, eps: float, centred: bool) -> None:
+    """Fill in the moments of each group."""
+    outer, groups, run = extent(layout)
+    moments_loop(groups, outer * run, x, out, outer, groups, run, eps, centred)
+
+
+def _beside(weight: np.ndarray, layout: Any, missing: float) -> np.ndarray:
+    """A weight for each place in a row or each channel; one that is not there has no dimensions."""
+    if weight.ndim:
+        return np.ascontiguousarray(weight)
+    view = layout.view
+    return np.full(view[1] if len(view) == 2 else view[1] * view[2], missing, weight.dtype)
+
+
+def normalised(x: np.ndarray, w: np.ndarray, b: np.ndarray, found: np.ndarray, layout: Any) -> np.ndarray:
+    """`(x - mean) * rstd * w + b`."""
+    y = np.empty(x.shape, x.dtype)
+    w, b = _beside(w, layout, 1.0), _beside(b, layout, 0.0)
+    view = layout.view
+    if len(view) == 2:
+        rows_loop(view[0], view[1], x, w, b, found, y, view[1], view[0])
+        return y
+    outer, groups, run = extent(layout)
+    blocks_loop(groups, outer * run, x, w, b, found, y, outer, groups, view[2], view[3], view[1])
+    return y
+
+
+def gradients(
+    g: np.ndarray, x: np.ndarray, w: np.ndarray, found: np.ndarray, layout: Any, centred: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The gradients of x, of the weight and of the bias."""
+    dx, w, view = np.empty(x.shape, x.dtype), _beside(w, layout, 1.0), layout.view
+    if len(view) == 2:
+        rows, n = view
+        part = part_of(n)
+        dw, db = np.zeros((2, -(-rows // part), n), x.dtype)
+        rows_back_loop(rows, n, g, x, w, found, dx, dw, db, n, rows, part, centred)
+        return dx, dw.sum(0), db.sum(0)
+    outer, groups, run = extent(layout)
+    dw, db = np.empty((2, groups, view[2]), x.dtype)
+    blocks_back_loop(groups, outer * run, g, x, w, found, dx, dw, db, outer, groups, view[2], view[3], view[1])
+    each = (-1, view[1] * view[2])
+    return dx, dw.reshape(each).sum(0), db.reshape(each).sum(0)
