@@ -7,7 +7,6 @@ import llvmlite.binding as llvm
 
 llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()
-llvm.initialize_native_asmparser()
 
 
 @lru_cache(maxsize=1)

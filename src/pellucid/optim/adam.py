@@ -5,12 +5,28 @@ from typing import Any
 import numpy as np
 
 from pellucid.core.tensor import Tensor
+from pellucid.native import MANY, native
+from pellucid.native.words import Array, sqrt
 from pellucid.optim._block import Block, average, average_square, number
 from pellucid.optim._blockwise import Blockwise
 from pellucid.optim._checks import check_betas, check_implementation, check_learning_rate, check_not_negative
 from pellucid.optim.optimizer import Group, ParamsT
 
 __all__ = ["Adam"]
+
+
+@native
+def adam_loop(
+    first: int, last: int, g: Array, mean: Array, square: Array, target: Array, keep: int, factor: float,
+    beta1: float, rest1: float, beta2: float, rest2: float, eps: float,
+) -> None:  # fmt: skip
+    """Renew both averages, and write `factor` times the step into the target, or add it to what is there."""
+    for i in range(first, last):
+        m = beta1 * mean[i] + rest1 * g[i]
+        v = beta2 * square[i] + rest2 * g[i] * g[i]
+        mean[i] = m
+        square[i] = v
+        target[i] = (target[i] if keep else 0.0) + factor * m / (sqrt(v) + eps)
 
 
 class Adam(Blockwise):
@@ -56,6 +72,8 @@ class Adam(Blockwise):
             block.shrink(1 - lr * decay)
         g = block.gradient(group["maximize"], 0 if decoupled else decay)
         mean, square, scratch = block.slots[0], block.slots[1], block.buffer(1)
+        if block.size >= MANY and not group["amsgrad"] and adam_loop.fits(g, mean, square):
+            return _by_loop(block, g, lr, beta1, beta2, group["eps"])
         average(mean, g, beta1)
         average_square(square, g, beta2, scratch)
         if group["amsgrad"]:
@@ -66,6 +84,20 @@ class Adam(Blockwise):
         np.add(scratch, group["eps"] * root, scratch)  # as √v / root + eps, with one pass less
         np.divide(mean, scratch, scratch)
         block.add(scratch, -lr * root / (1 - beta1**step))
+
+
+def _by_loop(block: Block, g: np.ndarray, lr: float, beta1: float, beta2: float, eps: float) -> None:
+    """One pass over everything; the parameters of a joined block are scattered and get their steps afterwards."""
+    step = block.advance()
+    root = (1 - beta2**step) ** 0.5
+    factor, alone = -lr * root / (1 - beta1**step), len(block.parts) == 1
+    target = block.parts[0][0] if alone else block.buffer(1)
+    adam_loop(
+        block.size, 1, g, block.slots[0], block.slots[1], target, alone, factor if alone else 1.0,
+        beta1, 1 - beta1, beta2, 1 - beta2, eps * root,
+    )  # fmt: skip
+    if not alone:
+        block.add(target, factor)
 
 
 def _check_tensors(options: dict[str, Any], unsupported: bool) -> None:

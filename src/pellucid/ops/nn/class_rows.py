@@ -12,6 +12,8 @@ import numpy as np
 
 from pellucid.core.primitive import add_up, constant, general, multilinear
 from pellucid.core.record import bind
+from pellucid.native import MANY, native, words
+from pellucid.native.words import Array
 from pellucid.ops.along import put_along_add_row, take_along_row
 from pellucid.ops.arguments import Shape, refusal
 from pellucid.ops.expand import expand_row
@@ -165,6 +167,8 @@ nll_2d_row = nll_rows("nll_loss_2d", "NllLoss2DBackward0")
 def _exponentials(a: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Any]:
     """Write E into y; the sums along the class axis, and what was taken off before."""
     if a.ndim == 2 and a.size:
+        if a.size >= MANY and exponentials_loop.fits(a):
+            return _exponentials_by_loop(a, y)
         return exponentials(y, a) if a.size <= BLOCK else _exponentials_by_blocks(a, y)
     if a.size and maximum_reduce(a, None) < CALM:
         sums = add_reduce(np.exp(a, y), 1)
@@ -172,6 +176,38 @@ def _exponentials(a: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Any]:
             return sums, None
     shift = maximum_reduce(a, 1, keepdims=True, initial=None if a.shape[1] else -np.inf)
     return add_reduce(np.exp(np.subtract(a, shift, y), y), 1), shift
+
+
+@native
+def exponentials_loop(first: int, last: int, a: Array, y: Array, sums: Array, shift: Array, n: int) -> None:
+    """Of rows of n numbers: their exponentials, the largest taken off before, and their sums."""
+    for row in range(first, last):
+        begin = row * n
+        top = a[begin]
+        for i in range(begin, begin + n):
+            top = words.larger(top, a[i])
+        total = 0.0
+        for i in range(begin, begin + n):
+            e = words.exp(a[i] - top)
+            y[i] = e
+            total += e
+        sums[row] = total
+        shift[row] = top
+
+
+@native
+def scaled_rows_loop(first: int, last: int, a: Array, factor: Array, out: Array, n: int) -> None:
+    """Rows of n numbers, each times a number of its own."""
+    for row in range(first, last):
+        scale = factor[row]
+        for i in range(row * n, row * n + n):
+            out[i] = a[i] * scale
+
+
+def _exponentials_by_loop(a: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    sums, shifts = np.empty(len(a), a.dtype), np.empty((len(a), 1), a.dtype)
+    exponentials_loop(len(a), a.shape[1], a, y, sums, shifts, a.shape[1])
+    return sums, shifts
 
 
 def _exponentials_by_blocks(a: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -209,7 +245,9 @@ def _back(g: np.ndarray, powers: np.ndarray, inverse: np.ndarray, index: np.ndar
     """g (E R - 1 at the target's class): the gradient of the logits."""
     factor = g * inverse
     out = np.empty(powers.shape, powers.dtype)
-    if out.ndim == 2:
+    if out.ndim == 2 and out.size >= MANY and scaled_rows_loop.fits(powers, factor):
+        scaled_rows_loop(len(out), out.shape[1], powers, factor, out, out.shape[1])
+    elif out.ndim == 2:
         by_column(np.multiply, powers, factor, out)
     else:
         np.multiply(powers, factor, out)
