@@ -28,6 +28,24 @@ def available() -> bool:
     return ctypes.c_size_t.from_address(id(probe) + DATA).value == probe.ctypes.data
 
 
+@lru_cache(maxsize=1)
+def has_products() -> bool:
+    """Whether there is a BLAS that kernels can call."""
+    from pellucid.native.blas import library
+
+    return library() is not None
+
+
+@lru_cache(maxsize=1)
+def hands() -> int:
+    """How many threads share a kernel's work: as many as the BLAS was told to use, else one per core, at most 8."""
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        told = os.environ.get(name, "")
+        if told.isdigit() and int(told) > 0:
+            return min(int(told), 8)
+    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 8)
+
+
 def part_of(size: int) -> int:
     """How many rows of some size one core takes at a time."""
     return PART // size or 1
@@ -36,6 +54,7 @@ def part_of(size: int) -> int:
 class Kernel:
     """A function `loop(first, last, ...)` of the language of kernels: what is done for the rows from first to last.
 
+    A third parameter called `hand` is told who computes, a number below hands(): for memory that each needs for itself.
     Called as `kernel(rows, size, ...)`, where a row is `size` elements of work; arrays are in C order, do not overlap,
     and are of one floating type (indices of int64).
     """
@@ -43,9 +62,12 @@ class Kernel:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function, self.name = function, function.__name__.strip("_")
         self.__doc__ = function.__doc__
-        self.kinds = list(parameters(function).values())[2:]
+        names, kinds = zip(*parameters(function).items(), strict=True)
+        self.handed = "hand" in names
+        self.kinds = list(kinds[3 if self.handed else 2 :])
         self.arrays = [i for i, kind in enumerate(self.kinds) if kind not in (int, float)]
         self.leading = self.kinds.index(Array)
+        self.multiplies = "gemm" in function.__code__.co_names
         self.entries: dict[np.dtype, Any] = {}
 
     def fits(self, *arrays: np.ndarray) -> bool:
@@ -54,7 +76,11 @@ class Kernel:
         for array in arrays:
             if array.dtype is not dtype or not array.flags.c_contiguous:
                 return False
-        return dtype in FLOATING and available()
+        return self.available(dtype)
+
+    def available(self, dtype: np.dtype) -> bool:
+        """Whether the kernel can be compiled here, for arrays of a type."""
+        return dtype in FLOATING and available() and (not self.multiplies or has_products())
 
     def __call__(self, rows: int, size: int, *arguments: Any) -> None:
         """Compute all rows; the arrays that the kernel writes are among the arguments."""
@@ -113,7 +139,8 @@ def assembly(kernel: Kernel, name: str, floating: str) -> str:
     core = writer.kernel(f"{name}_rows", kernel.function)
     fields = [writer.type_of(kind) for kind in kernel.kinds]
     record = f"{{ {', '.join(fields)} }}"
-    loads, stores, passed, given = [], [], ["i64 %first", "i64 %last"], ["i64 %rows", "i64 %part"]
+    hand = ["i64 %hand"] if kernel.handed else []
+    loads, stores, passed, given = [], [], ["i64 %first", "i64 %last", *hand], ["i64 %rows", "i64 %part"]
     for i, (kind, field) in enumerate(zip(kernel.kinds, fields, strict=True)):
         loads += [
             f"  %p{i} = getelementptr {record}, ptr %arguments, i32 0, i32 {i}",
@@ -123,9 +150,10 @@ def assembly(kernel: Kernel, name: str, floating: str) -> str:
         given.append(f"{'double' if kind is float else 'i64'} %g{i}")
         stores += _stored(i, kind, field, record)
     newline = "\n"
+    before, after = one_thread() if kernel.multiplies else ("", "")
     return f"""
 {core}
-define internal void @{name}_part(i64 %first, i64 %last, ptr %arguments) {{
+define internal void @{name}_part(i64 %first, i64 %last, i64 %hand, ptr %arguments) {{
 {newline.join(loads)}
   call void @{name}_rows({", ".join(passed)})
   ret void
@@ -136,14 +164,39 @@ define void @{name}({", ".join(given)}) {{
   %few = icmp sle i64 %rows, %part
   br i1 %few, label %here, label %shared
 here:
-  call void @{name}_part(i64 0, i64 %rows, ptr %arguments)
+  call void @{name}_part(i64 0, i64 %rows, i64 0, ptr %arguments)
   ret void
 shared:
+{before}
   %share = inttoptr i64 {SHARE} to ptr
   call void %share(ptr @{name}_part, ptr %arguments, i64 %rows, i64 %part)
+{after}
   ret void
 }}
 """
+
+
+def one_thread() -> tuple[str, str]:
+    """What makes the BLAS use one thread, if it had more, and what gives it back those it had."""
+    from pellucid.native.blas import address
+
+    before = f"""
+  %count = inttoptr i64 {address("count")} to ptr
+  %choose = inttoptr i64 {address("choose")} to ptr
+  %threads = call i32 %count()
+  %many = icmp sgt i32 %threads, 1
+  br i1 %many, label %calm, label %ready
+calm:
+  call void %choose(i32 1)
+  br label %ready
+ready:"""
+    after = """
+  br i1 %many, label %restore, label %end
+restore:
+  call void %choose(i32 %threads)
+  br label %end
+end:"""
+    return before, after
 
 
 def _stored(i: int, kind: type, field: str, record: str) -> list[str]:

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from pellucid.native.words import INTRINSICS, ByWidth, Indices, power_of_two
+from pellucid.native.blas import address
+from pellucid.native.words import INTRINSICS, ByWidth, Indices, gemm, least, power_of_two
 
 WIDTH = {"float": 32, "double": 64}
 COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
@@ -41,7 +42,8 @@ def parsed(function: Callable[..., Any]) -> ast.FunctionDef:
 def parameters(function: Callable[..., Any]) -> dict[str, type]:
     """The parameters of a kernel and the kind of each.
 
-    >>> from pellucid.native.words import Array
+    >>> from pellucid.native.blas import address
+from pellucid.native.words import Array
     >>> def scale(first: int, last: int, x: Array, factor: float) -> None: ...
     >>> [kind.__name__ for kind in parameters(scale).values()]
     ['int', 'int', 'Array', 'float']
@@ -101,8 +103,28 @@ class Writer:
         raise Unknown(f"a kernel cannot say: {ast.unparse(node)}")
 
     def do_Expr(self, statement: ast.Expr) -> None:
-        if not isinstance(statement.value, ast.Constant):  # a docstring is nothing to do
+        spoken = statement.value
+        if isinstance(spoken, ast.Call) and self.meant(spoken.func) is gemm:
+            self.gemm([self.value(each) for each in spoken.args])
+        elif not isinstance(spoken, ast.Constant):  # a docstring is nothing to do
             self.refuse(statement)
+
+    def gemm(self, given: list[Value]) -> None:
+        """A matrix product: a call of the BLAS."""
+        across_a, across_b, m, n, k, alpha, a, a_begin, a_step, b, b_begin, b_step, beta, c, c_begin, c_step = given
+        transposed = [self.result("i32", f"trunc i64 {each[1]} to i32")[1] for each in (across_a, across_b)]
+        transposed = [f"i32 {self.result('i32', f'add i32 111, {each}')[1]}" for each in transposed]
+        whole = [*transposed, *(f"i64 {each[1]}" for each in (m, n, k))]
+        steps = [f"i64 {each[1]}" for each in (a_step, b_step, c_step)]
+        type_ = self.floating
+        places = [
+            f"ptr {self.result('ptr', f'getelementptr {type_}, ptr {array[1]}, i64 {begin[1]}')[1]}"
+            for array, begin in ((a, a_begin), (b, b_begin), (c, c_begin))
+        ]
+        alpha, beta = (f"{type_} {self.converted(each, type_)[1]}" for each in (alpha, beta))  # type: ignore[assignment]
+        product = self.result("ptr", f"inttoptr i64 {address(type_)} to ptr")[1]
+        operands = f"{alpha}, {places[0]}, {steps[0]}, {places[1]}, {steps[1]}, {beta}, {places[2]}, {steps[2]}"
+        self.emit(f"call void {product}(i32 101, {', '.join(whole)}, {operands})")
 
     def do_Pass(self, statement: ast.Pass) -> None:
         pass
@@ -251,6 +273,10 @@ class Writer:
 
     def of_Call(self, node: ast.Call) -> Value:
         word = self.meant(node.func)
+        if word is least:
+            x, y = (self.value(each)[1] for each in node.args)
+            self.declared.add("declare i64 @llvm.smin.i64(i64, i64)")
+            return self.result("i64", f"call i64 @llvm.smin.i64(i64 {x}, i64 {y})")
         arguments = [self.converted(self.value(each), self.floating) for each in node.args]
         if word is float:
             return arguments[0]

@@ -11,8 +11,10 @@ import ctypes
 import os
 from threading import Event, Thread
 
+from pellucid.native.kernel import hands
 from pellucid.native.llvm import compiled
 
+EAGERNESS = 200_000  # cycles that a thread without work keeps its core to itself; later it lets others have it
 PATIENCE = 5_000_000  # cycles that a thread without work stays awake, about two milliseconds
 
 # One job at a time: @turn is taken by whoever brings one. @open says that there is work, @inside counts the threads
@@ -31,7 +33,7 @@ declare i32 @sched_yield()
 declare i64 @llvm.readcyclecounter()
 declare i64 @llvm.smin.i64(i64, i64)
 
-define internal void @take_parts() {{
+define internal void @take_parts(i64 %hand) {{
 entry:
   %rows = load i64, ptr @rows
   %part = load i64, ptr @part
@@ -45,14 +47,14 @@ again:
 work:
   %beyond = add i64 %first, %part
   %last = call i64 @llvm.smin.i64(i64 %beyond, i64 %rows)
-  call void %body(i64 %first, i64 %last, ptr %arguments)
+  call void %body(i64 %first, i64 %last, i64 %hand, ptr %arguments)
   br label %again
 done:
   ret void
 }}
 
 ; A thread of the pool: takes parts of jobs until there was nothing to do for a while.
-define void @pellucid_help() {{
+define void @pellucid_help(i64 %hand) {{
 entry:
   br label %rest
 rest:
@@ -63,9 +65,12 @@ look:
   %is = icmp ne i64 %something, 0
   br i1 %is, label %enter, label %wait
 wait:
-  %yielded = call i32 @sched_yield()
   %now = call i64 @llvm.readcyclecounter()
   %waited = sub i64 %now, %since
+  %long = icmp ugt i64 %waited, {EAGERNESS}
+  br i1 %long, label %politely, label %look
+politely:
+  %yielded = call i32 @sched_yield()
   %tired = icmp ugt i64 %waited, {PATIENCE}
   br i1 %tired, label %sleep, label %look
 enter:
@@ -74,7 +79,7 @@ enter:
   %there = icmp ne i64 %still, 0
   br i1 %there, label %help, label %leave
 help:
-  call void @take_parts()
+  call void @take_parts(i64 %hand)
   br label %leave
 leave:
   %left = atomicrmw sub ptr @inside, i64 1 seq_cst
@@ -104,7 +109,7 @@ bring:
   store i64 %part, ptr @part
   store atomic i64 0, ptr @next seq_cst, align 8
   store atomic i64 1, ptr @open seq_cst, align 8
-  call void @take_parts()
+  call void @take_parts(i64 0)
   store atomic i64 0, ptr @open seq_cst, align 8
   br label %wait
 wait:
@@ -123,7 +128,7 @@ more:
 own:
   %beyond = add i64 %first, %part
   %last = call i64 @llvm.smin.i64(i64 %beyond, i64 %rows)
-  call void %body(i64 %first, i64 %last, ptr %arguments)
+  call void %body(i64 %first, i64 %last, i64 0, ptr %arguments)
   br label %more
 end:
   ret void
@@ -133,7 +138,7 @@ end:
 
 ADDRESS = compiled(ASSEMBLY)
 SHARE: int = ADDRESS("pellucid_share")
-_help = ctypes.CFUNCTYPE(None)(ADDRESS("pellucid_help"))
+_help = ctypes.CFUNCTYPE(None, ctypes.c_int64)(ADDRESS("pellucid_help"))
 _forget = ctypes.CFUNCTYPE(None)(ADDRESS("pellucid_forget"))
 
 
@@ -153,27 +158,18 @@ class Pool:
         """Let the threads that sleep look for work; the first call starts them."""
         if not self.started:
             self.started, events, self.resting = True, self.resting, []
-            for event in events:
-                Thread(target=self.help, args=(event,), name="pellucid-kernel", daemon=True).start()
+            for i, event in enumerate(events):
+                Thread(target=self.help, args=(i + 1, event), name="pellucid-kernel", daemon=True).start()
         while self.resting:
             self.resting.pop().set()
 
-    def help(self, event: Event) -> None:
+    def help(self, hand: int, event: Event) -> None:
         """What a thread does all its life."""
         while True:
-            _help()
+            _help(hand)
             event.clear()
             self.resting.append(event)
             event.wait()
-
-
-def hands() -> int:
-    """How many threads share a kernel's work: as many as the BLAS was told to use, else one per core, at most 8."""
-    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
-        told = os.environ.get(name, "")
-        if told.isdigit() and int(told) > 0:
-            return min(int(told), 8)
-    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 8)
 
 
 POOL = Pool(hands() - 1)

@@ -6,6 +6,7 @@ The polynomials were fitted for the least relative error; each function says how
 import math
 from collections.abc import Callable
 
+import numpy as np
 from numpy import ndarray
 
 
@@ -68,6 +69,30 @@ def fused(a: float, b: float, c: float) -> float:
 def power_of_two(whole: float) -> float:
     """2 to a whole power."""
     return math.ldexp(1.0, int(whole))
+
+
+def least(x: int, y: int) -> int:
+    """The smaller of two whole numbers."""
+    return min(x, y)
+
+
+def gemm(
+    across_a: int, across_b: int, m: int, n: int, k: int, alpha: float,
+    a: ndarray, a_begin: int, a_step: int, b: ndarray, b_begin: int, b_step: int,
+    beta: float, c: ndarray, c_begin: int, c_step: int,
+) -> None:  # fmt: skip
+    """`c ← alpha a b + beta c` for matrices of m x k and k x n inside flat arrays: where each begins and how far apart
+    its rows are; `across`: it is stored transposed. It is the BLAS's, on one thread."""
+    first = _matrix(a, a_begin, a_step, (k, m) if across_a else (m, k))
+    second = _matrix(b, b_begin, b_step, (n, k) if across_b else (k, n))
+    out = _matrix(c, c_begin, c_step, (m, n))
+    product = (first.T if across_a else first) @ (second.T if across_b else second)
+    out[...] = alpha * product + (beta * out if beta else 0)
+
+
+def _matrix(flat: ndarray, begin: int, step: int, shape: tuple[int, int]) -> ndarray:
+    size = flat.itemsize
+    return np.lib.stride_tricks.as_strided(flat.reshape(-1)[begin:], shape, (step * size, size))
 
 
 # The LLVM intrinsic behind each; the compiler makes vectors of them. `power_of_two` is written out by the translator.

@@ -12,7 +12,9 @@ import numpy as np
 
 from pellucid.core.primitive import add_up, general, multilinear, same, stretch
 from pellucid.core.record import bind
+from pellucid.core.tensor import Tensor
 from pellucid.ops.arguments import Shape, expect
+from pellucid.ops.gemm import gemm, stacked
 from pellucid.ops.matmul import (
     bmm_row,
     column,
@@ -116,14 +118,14 @@ BATCHED: dict[str, Callable[..., Any]] = {
 }
 
 addmm_row = _affine_row(
-    "addmm", mm_row, np.dot, lambda g, c: mm_row(g, swap(c)), lambda g, b: mm_row(swap(b), g)
+    "addmm", mm_row, gemm, lambda g, c: mm_row(g, swap(c)), lambda g, b: mm_row(swap(b), g)
 )
 addmv_row = _affine_row("addmv", mv_row, np.dot, lambda g, c: column(g) * c, lambda g, b: mv_row(swap(b), g))
 addr_row = _affine_row(
     "addr", _outer, np.multiply.outer, lambda g, c: mv_row(g, c), lambda g, b: mv_row(swap(g), b)
 )
 baddbmm_row = _affine_row(
-    "baddbmm", bmm_row, np.matmul, lambda g, c: bmm_row(g, swap(c)), lambda g, b: bmm_row(swap(b), g)
+    "baddbmm", bmm_row, stacked, lambda g, c: bmm_row(g, swap(c)), lambda g, b: bmm_row(swap(b), g)
 )
 addbmm_row = _affine_row(
     "addbmm", _total, lambda b, c: np.add.reduce(np.matmul(b, c), axis=0, dtype=b.dtype),
@@ -185,6 +187,8 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
     >>> torch.addr(torch.ones(1, 2), torch.ones(1), torch.ones(2))
     tensor([[2., 2.]])
     """
+    if all(isinstance(each, Tensor) and each.array.dtype.kind == "b" for each in (input, vec1, vec2)):
+        return input * bool(beta) | vec1.unsqueeze(1) * vec2 * bool(alpha)  # of truth values: or, and
     input, vec1, vec2 = tensors("addr", input, vec1, vec2)
     ranks = f"{vec1.ndim}-D and {vec2.ndim}-D"
     expect(vec1.ndim == 1 and vec2.ndim == 1, f"addr: Expected 1-D argument vec1 and vec2, but got {ranks}")
@@ -221,13 +225,16 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
 
 
 def _linear(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.dot(a, b.T) if a.ndim < 3 else product(a, b.T)
+    return np.dot(a, b.T) if a.ndim == 1 else product(a, b.T)
 
 
 def _linear_with_bias(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    y = np.dot(a, b.T) if a.ndim < 3 else product(a, b.T)
-    y += c
-    return y
+    if a.ndim == 1 or c.ndim != 1:
+        y = product(a, b.T) if a.ndim > 1 else np.dot(a, b.T)
+        y += c
+        return y
+    leading = a.shape[:-1]
+    return gemm(rows_of(a), b.T, c).reshape(*leading, b.shape[0])
 
 
 def _input_gradient(g: Any, b: Any) -> Any:

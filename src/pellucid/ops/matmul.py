@@ -20,6 +20,7 @@ from pellucid.core.record import F32, F64, bind
 from pellucid.core.tensor import Tensor
 from pellucid.ops.arguments import Row, Shape, expect, refusal
 from pellucid.ops.axes import permute_row
+from pellucid.ops.gemm import gemm, stacked
 from pellucid.ops.operation import Draw, Sample, call, operation, publish
 from pellucid.ops.reduce import sum_row
 from pellucid.ops.shape import aligned, reshape_row
@@ -107,11 +108,11 @@ def vector_hint(first: Shape, second: Shape) -> tuple[str | None, str | None]:
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """A stack of matrices times one matrix is one product of all rows, which beats a loop of small ones."""
     if b.ndim > 2:
-        return np.matmul(a, b)
+        return stacked(a, b) if a.ndim == b.ndim else np.matmul(a, b)  # type: ignore[no-any-return]
     if a.ndim == 2:
-        return np.dot(a, b)
+        return gemm(a, b)
     leading = a.shape[:-1]
-    return np.dot(a.reshape(prod(leading), a.shape[-1]), b).reshape(*leading, b.shape[1])
+    return gemm(a.reshape(prod(leading), a.shape[-1]), b).reshape(*leading, b.shape[1])
 
 
 def _second_factor(g: Any, a: Any, b_shape: Shape) -> Any:
@@ -131,7 +132,7 @@ def matmul_batched(op: Any, a: Any, b: Any) -> Any:
 
 mm_row = bind(
     multilinear(
-        "mm", np.dot, lambda g, b: mm_row(g, swap(b)), lambda g, a: mm_row(swap(a), g),
+        "mm", gemm, lambda g, b: mm_row(g, swap(b)), lambda g, a: mm_row(swap(a), g),
         dtypes="equal", lower="gemm", hint=product_hint, batch=lambda op, a, b: matmul_row(a, b),
     )
 )  # fmt: skip
@@ -143,7 +144,7 @@ matmul_row = bind(
 )  # fmt: skip
 bmm_row = bind(
     multilinear(
-        "bmm", np.matmul, lambda g, b: bmm_row(g, swap(b)), lambda g, a: bmm_row(swap(a), g),
+        "bmm", stacked, lambda g, b: bmm_row(g, swap(b)), lambda g, a: bmm_row(swap(a), g),
         dtypes="equal", lower="gemm", hint=product_hint, batch=lambda op, a, b: matmul_row(a, b),
     )
 )  # fmt: skip

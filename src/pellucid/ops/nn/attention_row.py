@@ -17,6 +17,7 @@ from numpy import ndarray
 from pellucid.core.primitive import add_up, constant, general
 from pellucid.core.record import bind
 from pellucid.ops.matmul import matmul_row, swap
+from pellucid.ops.nn import attention_loops
 from pellucid.ops.nn.recurrence import all_plain, recomputed
 from pellucid.ops.nn.workers import in_parts
 from pellucid.ops.softmax import BLOCK, exponentials, softmax_back_row
@@ -55,6 +56,8 @@ def _microseconds(powers: ndarray) -> float:
 
 def _forward(query: ndarray, key: ndarray, value: ndarray, causal: bool, scale: float) -> tuple[ndarray, ...]:
     """The result, E, and 1 / sums of E's rows."""
+    if attention_loops.fit(query, key, value):
+        return attention_loops.forward(query, key, value, causal, scale)
     q, k, v = _scaled_heads(query, scale), _heads(key), _heads(value)
     count, queries, keys = len(q), q.shape[1], k.shape[1]
     powers, inverse = np.empty((count, queries, keys), q.dtype), np.empty((count, queries, 1), q.dtype)
@@ -94,6 +97,8 @@ def _back(
     scale: float,
 ) -> tuple[ndarray, ...]:  # fmt: skip
     """The gradients of query, key and value: with P = E / sums, that of a score is P (g v - sum of g times result)."""
+    if attention_loops.fit(query, key, value):
+        return attention_loops.gradients(g, query, key, value, out, powers, inverse, scale)
     q, found = _scaled_heads(query, scale), tuple([np.empty(each.shape, g.dtype) for each in (query, key, value)])
     g, k, v, y, e, inverse = [_heads(each) for each in (g, key, value, out, powers, inverse)]
     dq, dk, dv = [_heads(each) for each in found]
