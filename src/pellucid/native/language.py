@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from pellucid.native.blas import address
-from pellucid.native.words import INTRINSICS, ByWidth, Indices, gemm, least, power_of_two
+from pellucid.native.words import INTRINSICS, WHOLE, ByWidth, Indices, gemm, power_of_two
 
 WIDTH = {"float": 32, "double": 64}
 COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
@@ -104,8 +104,9 @@ class Writer:
 
     def do_Expr(self, statement: ast.Expr) -> None:
         spoken = statement.value
-        if isinstance(spoken, ast.Call) and self.meant(spoken.func) is gemm:
-            self.gemm([self.value(each) for each in spoken.args])
+        if isinstance(spoken, ast.Call):
+            word, given = self.meant(spoken.func), [self.value(each) for each in spoken.args]
+            self.gemm(given) if word is gemm else self.inserted(word, given)
         elif not isinstance(spoken, ast.Constant):  # a docstring is nothing to do
             self.refuse(statement)
 
@@ -273,10 +274,10 @@ class Writer:
 
     def of_Call(self, node: ast.Call) -> Value:
         word = self.meant(node.func)
-        if word is least:
+        if word in WHOLE:
             x, y = (self.value(each)[1] for each in node.args)
-            self.declared.add("declare i64 @llvm.smin.i64(i64, i64)")
-            return self.result("i64", f"call i64 @llvm.smin.i64(i64 {x}, i64 {y})")
+            self.declared.add(f"declare i64 @llvm.{WHOLE[word]}.i64(i64, i64)")
+            return self.result("i64", f"call i64 @llvm.{WHOLE[word]}.i64(i64 {x}, i64 {y})")
         arguments = [self.converted(self.value(each), self.floating) for each in node.args]
         if word is float:
             return arguments[0]
@@ -313,14 +314,19 @@ class Writer:
         """Another function of the language, in place; it ends with its only return."""
         if isinstance(function, ByWidth):
             function = function.single if self.floating == "float" else function.double
+        return self.inserted(function, arguments)
+
+    def inserted(self, function: Callable[..., Any], arguments: list[Value]) -> Value:
+        """The statements of another function, with its parameters standing for the arguments; what it returns."""
         outer = self.names, self.scope
-        self.names, self.scope = {}, function.__globals__
-        for name, value in zip(parameters(function), arguments, strict=True):
-            self.names[name] = value
+        self.names = dict(zip(parameters(function), arguments, strict=True))
+        self.scope = function.__globals__
         *statements, last = parsed(function).body
         self.body(statements)
-        if not isinstance(last, ast.Return) or last.value is None:
-            self.refuse(last)
-        result = self.value(last.value)  # type: ignore[union-attr]
+        result: Value = ("i64", "0")
+        if isinstance(last, ast.Return) and last.value is not None:
+            result = self.value(last.value)
+        else:
+            self.body([last])
         self.names, self.scope = outer
         return result

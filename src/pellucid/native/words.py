@@ -76,6 +76,11 @@ def least(x: int, y: int) -> int:
     return min(x, y)
 
 
+def most(x: int, y: int) -> int:
+    """The larger of two whole numbers."""
+    return max(x, y)
+
+
 def gemm(
     across_a: int, across_b: int, m: int, n: int, k: int, alpha: float,
     a: ndarray, a_begin: int, a_step: int, b: ndarray, b_begin: int, b_step: int,
@@ -100,6 +105,8 @@ INTRINSICS: dict[Callable[..., float], str] = {
     sqrt: "sqrt", floor: "floor", rounded: "rint", size_of: "fabs", larger: "maximum", smaller: "minimum",
     with_sign: "copysign", fused: "fma", log: "log",
 }  # fmt: skip
+
+WHOLE: dict[Callable[..., int], str] = {least: "smin", most: "smax"}  # the same for words of whole numbers
 
 
 class ByWidth:

@@ -20,7 +20,7 @@ from pellucid.core.record import bind
 from pellucid.ops.arguments import ALL, Row, Shape
 from pellucid.ops.axes import permute_row
 from pellucid.ops.expand import expand_row
-from pellucid.ops.nn import shifted
+from pellucid.ops.nn import convolution_loops, shifted
 from pellucid.ops.nn.columns import CACHE, MOST, Piece, pieces
 from pellucid.ops.nn.windows import Windows
 from pellucid.ops.nn.workers import in_parts
@@ -84,6 +84,8 @@ def convolve(a: ndarray, b: ndarray, windows: Windows, groups: int) -> ndarray:
 
 
 def _convolve(a: ndarray, b: ndarray, bias: ndarray | None, windows: Windows, groups: int) -> ndarray:
+    if convolution_loops.fit(windows, len(a), a.shape[1], len(b), groups, a.dtype):
+        return convolution_loops.convolve(a, b, bias, windows, groups)
     a, rank = np.ascontiguousarray(a), windows.rank
     if shifted.fits(windows, a.shape[1], len(b), groups):
         return shifted.convolve(a, b, bias, windows, groups)
@@ -108,6 +110,8 @@ def _transposed(a: ndarray, b: ndarray, windows: Windows, groups: int, sizes: Sh
     channels = b.shape[1] * groups
     if _flips(windows, len(b), channels, sizes):
         return convolve(a, _flipped(b, groups), _mirrored(windows, sizes), groups)
+    if convolution_loops.fit(windows, len(a), channels, len(b), groups, a.dtype):
+        return convolution_loops.transposed(a, b, windows, groups, sizes)
     a, rank = np.ascontiguousarray(a), windows.rank
     if shifted.fits(windows, channels, len(b), groups):
         return shifted.transposed(a, b, windows, groups, sizes)
@@ -162,6 +166,8 @@ def _mirrored(windows: Windows, sizes: Shape) -> Windows:
 
 def _with_weight(a: ndarray, b: ndarray, windows: Windows, groups: int) -> ndarray:
     """The adjoint of `convolve` in its weight: what `b`, the size of the result, has in common with the columns."""
+    if convolution_loops.fit(windows, len(a), a.shape[1], b.shape[1], groups, a.dtype):
+        return convolution_loops.with_weight(a, b, windows, groups)
     a, b, rank = np.ascontiguousarray(a), np.ascontiguousarray(b), windows.rank
     if shifted.fits(windows, a.shape[1], b.shape[1], groups):
         return shifted.with_weight(a, b, windows, groups)
