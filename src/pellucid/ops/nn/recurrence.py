@@ -23,6 +23,7 @@ from pellucid.core.backward import gradients
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Leaf, Tensor, wrap
 from pellucid.core.views import current_node
+from pellucid.ops.gemm import gemm
 from pellucid.ops.join import cat_row
 from pellucid.ops.matmul import mm_row, swap
 from pellucid.ops.reduce import sum_row
@@ -158,10 +159,7 @@ def by_gate(weight: ndarray, size: int) -> ndarray:
 
 def projected(x: ndarray, weight: ndarray, bias: ndarray | None, size: int) -> ndarray:
     """`x @ weight.T + bias` for all steps at once, the gates in the order of `by_gate`."""
-    y = np.dot(x, by_gate(weight, size).T)
-    if bias is not None:
-        y += by_gate(bias, size)
-    return y
+    return gemm(x, by_gate(weight, size).T, None if bias is None else by_gate(bias, size))
 
 
 def in_blocks(rows: ndarray, size: int) -> ndarray:
