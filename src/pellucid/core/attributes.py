@@ -183,21 +183,16 @@ def _set_grad(self: Tensor, grad: Tensor | None) -> None:
                     str(here()),
                 )
             )
-    _note_assignment(self, grad)
+    elif self._grad is not None:
+        cleared(self, "grad = None")
+    mode = modes.MODE.get()
+    if mode is not None and mode.tracer is not None:
+        mode.tracer.grad_assigned(self)
     self._grad = grad
 
 
 def _delete_grad(self: Tensor) -> None:
-    _note_assignment(self, None)
-    self._grad = None
-
-
-def _note_assignment(tensor: Tensor, grad: Tensor | None) -> None:
-    if grad is None and tensor._grad is not None:
-        cleared(tensor, "grad = None")
-    mode = modes.MODE.get()
-    if mode is not None and mode.tracer is not None:
-        mode.tracer.grad_assigned(tensor)
+    _set_grad(self, None)
 
 
 setattr(Tensor, "grad", property(_get_grad, _set_grad, _delete_grad))  # noqa: B010 (mypy knows no attributes that come later)
@@ -412,17 +407,22 @@ def tolist(self: Tensor) -> Any:
 def _number(self: Tensor, what: str) -> Any:
     array = concrete(self, what)
     if array.size != 1:
-        raise (TypeError if what != "bool()" else RuntimeError)(
+        raise {"bool()": RuntimeError, "index()": TypeError}.get(what, ValueError)(
             explain(
-                f"{what}: only a tensor with one element has a value, this one has shape {tuple(array.shape)}",
+                "Boolean value of Tensor with more than one value is ambiguous"
+                if what == "bool()"
+                else f"{what}: only one element tensors can be converted to Python scalars",
                 str(here()),
-                "Boolean value of Tensor with more than one value is ambiguous" if what == "bool()" else None,
+                f"only a tensor with one element has a value, this one has shape {tuple(array.shape)}",
                 "use .any() or .all()" if what == "bool()" else "use .tolist(), or reduce it first",
             )
         )
     if (self.node is not None or self.cut is not None) and what != "bool()":
         depart(self, what, FEW)
-    return array.reshape(-1)[0]
+    value = array.reshape(-1)[0]
+    if array.dtype.kind == "c" and what in ("int()", "float()") and value.imag:
+        raise RuntimeError(explain("value cannot be converted to a real number without overflow", str(here())))
+    return value.real if array.dtype.kind == "c" and what in ("int()", "float()") else value
 
 
 @attribute

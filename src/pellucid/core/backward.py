@@ -24,6 +24,7 @@ from pellucid.core.departures import RUNS
 from pellucid.core.hooks import Watch, after_node, as_tensor, before_node, on_gradient, post_accumulate, tell_backward
 from pellucid.core.keep import arguments
 from pellucid.core.kinds import Kind
+from pellucid.core.large import LARGE, gather
 from pellucid.core.primitive import BOUND, same
 from pellucid.core.provenance import here
 from pellucid.core.saved import lifted, saved_values
@@ -99,7 +100,10 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
                         heappush(frontier, (-newest.born, newest))
                     newest = parent
             elif parent in ours and type(d) is ndarray:  # the sum made below is nobody else's array: add in place
-                add(before, d, before)
+                if d.size < LARGE:
+                    add(before, d, before)
+                else:
+                    gather(before, d)
             else:
                 d = grads[parent] = before + d
                 if type(d) is ndarray:

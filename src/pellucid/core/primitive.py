@@ -48,6 +48,7 @@ class Primitive:
     edges: tuple[tuple[int, Any, int], ...] = ()  # (input, rule, how many values the rule takes after g)
     keeps: bool = False  # whether any rule keeps an array
     conjugated: "Primitive | None" = None  # the same row for complex numbers
+    large: "Primitive | None" = None  # the same row for large arrays, with kernels that the cores share
 
     @property
     def variadic(self) -> bool:
@@ -92,7 +93,7 @@ def takes_params(p: Primitive) -> bool:
     """Whether a row has params beside its inputs, read off its rules (a row without rules may have some)."""
     rules = [rule for rule in p.rules if rule is not None]
     if not rules:
-        return not isinstance(p.forward, np.ufunc)
+        return not isinstance(getattr(p.forward, "__wrapped__", p.forward), np.ufunc)
     return any(name not in SAVEABLE for name in parameters(rules[0])[1:])
 
 
@@ -157,8 +158,11 @@ def _row(
     columns.setdefault("grad_name", backward_name(name))
     columns["keeps"] = any(kept in ARRAYS for rule in (*rules, columns.get("pullback")) for kept in kept_names(rule))
     conjugated = tuple(conjugating(rule) for rule in rules)
-    for_complex = {**columns, "pullback": conjugating(columns.get("pullback"))}
+    for_complex = {**columns, "large": None, "pullback": conjugating(columns.get("pullback"))}
     twin = Primitive(name, forward, conjugated, jvp, edges=edges_of(conjugated), **for_complex)
+    shared = columns.pop("large", None)  # its forward and its rules
+    if shared is not None:
+        columns["large"] = Primitive(name, shared[0], shared[1:], jvp, edges=edges_of(shared[1:]), **columns)
     return register(Primitive(name, forward, rules, jvp, edges=edges_of(rules), conjugated=twin, **columns))
 
 

@@ -7,6 +7,7 @@ answer an equal but not identical dtype), so that the straight way stays short: 
 user's line kept.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from pellucid.core.careful import cut_off, rejoin
 from pellucid.core.departures import crossed, joins
 from pellucid.core.inplace import computed_into
 from pellucid.core.keep import keeper
+from pellucid.core.large import LARGE
 from pellucid.core.modes import MODE, NORMAL
 from pellucid.core.packing import note_exposed
 from pellucid.core.primitive import BOUND, Primitive, takes_params
@@ -156,6 +158,7 @@ def _binary(p: Primitive) -> Operation:
     keep_both, keep_first, keep_second = (keeper(p, needs) for needs in ((True, True), (True, False), (False, True)))
     flat, keeps = not any(p.rules), any(arity for _, _, arity in p.edges)
     other_shape = not p.elementwise  # a matrix product: the result's shape does not follow by broadcasting
+    many, operate_on_many = (LARGE, _binary(p.large)) if p.large is not None else (sys.maxsize, None)
 
     def operation(input: Any, other: Any, *, out: Any = None) -> Any:
         global caller
@@ -170,6 +173,8 @@ def _binary(p: Primitive) -> Operation:
         mode = mode_in_force()
         if (dtype is not F32 and dtype is not F64) or (mode is not None and mode.attentive):
             return carefully(p, (input, other), ())
+        if x.size >= many:
+            return operate_on_many(input, other)  # type: ignore[misc]
         if isinstance(other, Tensor):
             z = other.array
             if z.dtype is not dtype:

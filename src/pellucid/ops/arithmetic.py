@@ -11,6 +11,7 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core.inplace import in_place
+from pellucid.core.large import minus, plus, times
 from pellucid.core.primitive import elementwise, same
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor
@@ -34,7 +35,10 @@ from pellucid.ops.shape import zeros_like_row
 
 # --- sum and difference
 
-add_row = bind(elementwise("add", np.add, same, same, lower="fadd", hint=broadcast_hint), "__add__", "__radd__")
+add_row = bind(
+    elementwise("add", np.add, same, same, lower="fadd", hint=broadcast_hint, large=(plus, same, same)),
+    "__add__", "__radd__",
+)  # fmt: skip
 
 
 def _difference_hint(shapes: list[tuple[int, ...]], params: tuple[Any, ...]) -> tuple[str | None, str | None]:
@@ -44,7 +48,12 @@ def _difference_hint(shapes: list[tuple[int, ...]], params: tuple[Any, ...]) -> 
     return "Subtraction, the `-` operator, with two bool tensors is not supported", "use ^ or logical_xor(), or ~"
 
 
-sub_row = bind(elementwise("sub", np.subtract, same, lambda g: -g, lower="fsub", hint=_difference_hint), "__sub__")
+sub_row = bind(
+    elementwise(
+        "sub", np.subtract, same, lambda g: -g, lower="fsub", hint=_difference_hint, large=(minus, same, lambda g: -g)
+    ),
+    "__sub__",
+)
 
 
 def _rsub(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -76,25 +85,30 @@ def _alpha_samples(draw: Draw) -> Iterable[Sample]:
     yield call(draw(2, 3), draw(3), alpha=2)
     yield call(draw(2, 3), draw(2, 1), alpha=-0.5)
     yield call(draw(3), 1.5, alpha=3)
+    yield call(draw(2, 3), 0.5, draw(3))  # as old scripts write alpha
 
 
-def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
-    """Sum of two tensors, or of a tensor and a number: `input + alpha * other`.
+def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
+    """Sum of two tensors, or of a tensor and a number: `input + alpha * other`; in old scripts add(input, alpha, other).
 
     >>> import pellucid as torch
     >>> torch.add(torch.tensor([1.0, 2.0]), torch.tensor([10.0, 20.0]), alpha=2)
     tensor([21., 42.])
     """
+    if last is not None:
+        other, alpha = last, other
     return add_row(input, other) if alpha == 1 else add_row(input, _scaled(input, other, alpha))
 
 
-def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
-    """Difference of two tensors, or of a tensor and a number: `input - alpha * other`.
+def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
+    """Difference of two tensors, or of a tensor and a number: `input - alpha * other`; once sub(input, alpha, other).
 
     >>> import pellucid as torch
     >>> torch.sub(torch.tensor([1.0, 2.0]), 1)
     tensor([0., 1.])
     """
+    if last is not None:
+        other, alpha = last, other
     return sub_row(input, other) if alpha == 1 else sub_row(input, _scaled(input, other, alpha))
 
 
@@ -114,6 +128,7 @@ publish(rsub, samples=_alpha_samples, methods=())
 mul = binary(
     "mul", np.multiply, lambda g, b: g * b, lambda g, a: g * a,
     lower="fmul", operators=("__mul__", "__rmul__"), aliases=("multiply",),
+    large=(times, lambda g, b: times(g, b), lambda g, a: times(g, a)),
     doc="""Product of two tensors, or of a tensor and a number, element by element.
 
     >>> import pellucid as torch
@@ -340,31 +355,36 @@ def _triples(draw: Draw) -> Iterable[Sample]:
     yield call(draw(3, 2).mT, draw(2, 3), draw(3))
     yield call(draw(2, 0), draw(1, 0), draw())
     yield call(draw(), draw(3), draw(2, 1))
+    yield call(draw(2, 3), -0.5, draw(3), draw(2, 1))  # as old scripts write value
 
 
 @operation(samples=_triples, inplace=True)
-def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
-    """`input + value * tensor1 * tensor2`.
+def addcmul(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: Any = 1) -> Any:
+    """`input + value * tensor1 * tensor2`; in old scripts addcmul(input, value, tensor1, tensor2).
 
     >>> import pellucid as torch
     >>> torch.addcmul(torch.ones(2), torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]), value=10)
     tensor([31., 81.])
     """
+    if last is not None:
+        value, tensor1, tensor2 = tensor1, tensor2, last
     return _addcmul_row(input, tensor1, tensor2, value)
 
 
 @operation(samples=_triples, inplace=True, domain=(0.3, 2.0))
-def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
-    """`input + value * tensor1 / tensor2`.
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: Any = 1) -> Any:
+    """`input + value * tensor1 / tensor2`; in old scripts addcdiv(input, value, tensor1, tensor2).
 
     >>> import pellucid as torch
     >>> torch.addcdiv(torch.ones(2), torch.tensor([1.0, 3.0]), torch.tensor([2.0, 2.0]), value=2)
     tensor([2., 4.])
     """
+    if last is not None:
+        value, tensor1, tensor2 = tensor1, tensor2, last
     if {kind_of(tensor1), kind_of(tensor2)} <= set("biu"):
         raise refusal(
             RuntimeError,
-            "Integer division with addcdiv is no longer supported",
+            "Integer division with addcdiv is no longer supported: it would be a true division of the tensors",
             try_="input + value * torch.true_divide(tensor1, tensor2), or divide with rounding_mode='trunc'",
         )
     return _addcdiv_row(input, tensor1, tensor2, value)

@@ -128,17 +128,20 @@ def publish(
     methods = ((name,) if module == "torch" else ()) if methods is None else tuple(methods)
     near = [alias for alias in aliases if "." not in alias]
     called = function if module == "torch.nn.functional" else with_out(function, name)
+    if called is not function or hasattr(function, "primitive"):  # pickle finds a function by these
+        called.__module__, called.__qualname__ = module.replace("torch", "pellucid", 1), name
     for path in (f"{module}.{name}", *(alias if "." in alias else f"{module}.{alias}" for alias in aliases)):
         home, _, public = path.rpartition(".")
         OPERATIONS[path.removeprefix("torch.")] = Operation(
             public, called, function.__doc__ or "", samples, domain, home, bool(methods), inplace, reference,
             unclaimed or {}, home_of(_getframe(1)),
         )  # fmt: skip
+    method_form = with_numpy_names(function)
     for method in (*methods, *(near if methods else ())):
-        attach(method, function)
+        attach(method, method_form)
     if inplace:
         for public in (name, *near):
-            attach(f"{public}_", in_place(function, f"{public}_"))
+            attach(f"{public}_", in_place(method_form, f"{public}_"))
     for path in writers:
         WRITERS[path] = in_place(function, path.rpartition(".")[2])
     return function
@@ -160,15 +163,57 @@ def with_out(function: Function, name: str) -> Function:
     True
     """
 
-    code = function.__code__
-    if "out" in code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]:
+    if "out" in parameters(function):
         return function
+    foreign = numpy_names(function)
 
     @wraps(function)
     def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if kwargs and not foreign.isdisjoint(kwargs):
+            kwargs = {NUMPY_NAMES.get(key, key): value for key, value in kwargs.items()}
         return function(*args, **kwargs) if out is None else computed_into(out, function, args, kwargs, name)
 
     return public
+
+
+# NumPy's names of arguments, which PyTorch takes as well as its own.
+NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+
+
+def parameters(function: Function) -> tuple[str, ...]:
+    """The names of a function's arguments."""
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def numpy_names(function: Function) -> frozenset[str]:
+    """Which of NumPy's names stand for an argument of this function.
+
+    >>> sorted(numpy_names(lambda input, dim: None))
+    ['a', 'axis', 'x', 'x1']
+    """
+    known = parameters(function)
+    return frozenset(name for name, ours in NUMPY_NAMES.items() if ours in known and name not in known)
+
+
+def with_numpy_names(function: Function) -> Function:
+    """The method of an operation along dimensions: `x.sum(axis=1, keepdims=True)` does as with `dim` and `keepdim`.
+
+    >>> import pellucid as torch
+    >>> torch.ones(2, 3).sum(axis=1, keepdims=True).shape
+    torch.Size([2, 1])
+    """
+    foreign = numpy_names(function) & {"axis", "keepdims"}
+    if not foreign:
+        return function
+
+    @wraps(function)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and not foreign.isdisjoint(kwargs):
+            kwargs = {NUMPY_NAMES.get(key, key): value for key, value in kwargs.items()}
+        return function(*args, **kwargs)
+
+    return method
 
 
 def namespace(module: str) -> dict[str, Function]:
@@ -230,7 +275,7 @@ def binary(name: str, forward: Function, first: Any, second: Any, *, doc: str, *
     return _elementwise(name, forward, (first, second), binary_samples, doc, options)
 
 
-COLUMNS = ("lower", "batch", "dtypes", "grad_name", "hint", "jvp")
+COLUMNS = ("lower", "batch", "dtypes", "grad_name", "hint", "jvp", "large")
 
 
 def _elementwise(name: str, forward: Function, rules: Any, samples: Any, doc: str, options: dict[str, Any]) -> Function:
@@ -247,7 +292,7 @@ def broadcast_hint(shapes: list[tuple[int, ...]], params: tuple[Any, ...]) -> tu
     """Why two shapes do not broadcast: the axis where they differ.
 
     >>> broadcast_hint([(2, 3), (2, 4)], ())[0]
-    'the size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1'
+    'The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1'
     """
     first, second = shapes[0], shapes[1]
     rank = max(len(first), len(second))
@@ -255,6 +300,6 @@ def broadcast_hint(shapes: list[tuple[int, ...]], params: tuple[Any, ...]) -> tu
     for axis in reversed(range(rank)):
         n, m = padded[0][axis], padded[1][axis]
         if n != m and 1 not in (n, m):
-            why = f"the size of tensor a ({n}) must match the size of tensor b ({m}) at non-singleton dimension {axis}"
+            why = f"The size of tensor a ({n}) must match the size of tensor b ({m}) at non-singleton dimension {axis}"
             return why, "unsqueeze, transpose or expand one of them so that the sizes match or are 1"
     return None, None
