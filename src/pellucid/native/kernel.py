@@ -3,7 +3,7 @@
 import ctypes
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
@@ -51,6 +51,10 @@ def part_of(size: int) -> int:
     return PART // size or 1
 
 
+# One event for each thread of the pool that sleeps; at first there are no threads, and it asks for them.
+RESTING: list[Any] = [None] if hands() > 1 else []
+
+
 class Kernel:
     """A function `loop(first, last, ...)` of the language of kernels: what is done for the rows from first to last.
 
@@ -64,8 +68,7 @@ class Kernel:
         self.__doc__ = function.__doc__
         names, kinds = zip(*parameters(function).items(), strict=True)
         self.handed = "hand" in names
-        self.kinds = list(kinds[3 if self.handed else 2 :])
-        self.arrays = [i for i, kind in enumerate(self.kinds) if kind not in (int, float)]
+        self.names, self.kinds = (each[3 if self.handed else 2 :] for each in (names, kinds))
         self.leading = self.kinds.index(Array)
         self.multiplies = "gemm" in function.__code__.co_names
         self.entries: dict[np.dtype, Any] = {}
@@ -85,11 +88,11 @@ class Kernel:
     def __call__(self, rows: int, size: int, *arguments: Any) -> None:
         """Compute all rows; the arrays that the kernel writes are among the arguments."""
         dtype = arguments[self.leading].dtype
-        entry = self.entries.get(dtype) or self.compiled(dtype)
-        given = list(arguments)
-        for i in self.arrays:
-            given[i] = id(given[i])
-        entry(rows, part_of(size), *given)
+        call = self.entries.get(dtype) or self.compiled(dtype)
+        part = PART // size or 1
+        if rows > part and RESTING:
+            wake()
+        call(rows, part, *arguments)
 
     def mapped(self, *arrays: np.ndarray, outputs: int = 1) -> Any:
         """What a kernel of single elements makes of many; None if they are too few for it, or do not fit."""
@@ -103,20 +106,19 @@ class Kernel:
     def compiled(self, dtype: np.dtype) -> Any:
         """What Python calls for arrays of one floating type."""
         from pellucid.native.llvm import compiled
-        from pellucid.native.pool import POOL
 
         name = f"pellucid_{self.name}_{FLOATING[dtype]}"
-        types = [ctypes.c_double if kind is float else ctypes.c_int64 for kind in self.kinds]
+        types = [{int: ctypes.c_int64, float: ctypes.c_double}.get(kind, ctypes.py_object) for kind in self.kinds]
         signature = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, *types)
-        call = signature(compiled(assembly(self, name, FLOATING[dtype]))(name))
+        call = self.entries[dtype] = signature(compiled(assembly(self, name, FLOATING[dtype]))(name))
+        return call
 
-        def entry(rows: int, part: int, *given: Any) -> None:
-            if rows > part and POOL.resting:
-                POOL.wake()
-            call(rows, part, *given)
 
-        self.entries[dtype] = entry
-        return entry
+def wake() -> None:
+    """Let the threads that sleep look for work."""
+    from pellucid.native.pool import POOL
+
+    POOL.wake()
 
 
 def native(function: Callable[..., Any]) -> Kernel:
@@ -147,10 +149,10 @@ def assembly(kernel: Kernel, name: str, floating: str) -> str:
             f"  %a{i} = load {field}, ptr %p{i}",
         ]
         passed.append(f"{field} %a{i}")
-        given.append(f"{'double' if kind is float else 'i64'} %g{i}")
+        given.append(f"{'double' if kind is float else 'i64' if kind is int else 'ptr'} %g{i}")
         stores += _stored(i, kind, field, record)
     newline = "\n"
-    before, after = one_thread() if kernel.multiplies else ("", "")
+    before, after = one_thread(kernel.names) if kernel.multiplies else ("", "")
     return f"""
 {core}
 define internal void @{name}_part(i64 %first, i64 %last, i64 %hand, ptr %arguments) {{
@@ -176,15 +178,21 @@ shared:
 """
 
 
-def one_thread() -> tuple[str, str]:
-    """What makes the BLAS use one thread, if it had more, and what gives it back those it had."""
+def one_thread(names: Sequence[str]) -> tuple[str, str]:
+    """What makes the BLAS use one thread, if it had more, and what gives it back those it had.
+
+    It takes 3 µs, and small products use one thread anyway: a kernel with a parameter `calm` says whether it is needed.
+    """
     from pellucid.native.blas import address
 
+    asked = f"icmp ne i64 %g{names.index('calm')}, 0" if "calm" in names else "icmp eq i64 0, 0"
     before = f"""
   %count = inttoptr i64 {address("count")} to ptr
   %choose = inttoptr i64 {address("choose")} to ptr
   %threads = call i32 %count()
-  %many = icmp sgt i32 %threads, 1
+  %several = icmp sgt i32 %threads, 1
+  %asked = {asked}
+  %many = and i1 %several, %asked
   br i1 %many, label %calm, label %ready
 calm:
   call void %choose(i32 1)
@@ -206,8 +214,7 @@ def _stored(i: int, kind: type, field: str, record: str) -> list[str]:
         lines = [f"  %v{i} = {convert}"]
     else:
         lines = [
-            f"  %o{i} = inttoptr i64 %g{i} to ptr",
-            f"  %d{i} = getelementptr i8, ptr %o{i}, i64 {DATA}",
+            f"  %d{i} = getelementptr i8, ptr %g{i}, i64 {DATA}",
             f"  %v{i} = load ptr, ptr %d{i}",
         ]
     place = f"  %s{i} = getelementptr {record}, ptr %arguments, i32 0, i32 {i}"

@@ -11,7 +11,7 @@ import ctypes
 import os
 from threading import Event, Thread
 
-from pellucid.native.kernel import hands
+from pellucid.native.kernel import RESTING, hands
 from pellucid.native.llvm import compiled
 
 EAGERNESS = 200_000  # cycles that a thread without work keeps its core to itself; later it lets others have it
@@ -147,29 +147,31 @@ class Pool:
 
     def __init__(self, helpers: int) -> None:
         self.helpers, self.started = helpers, False
-        self.resting: list[Event] = [Event() for _ in range(helpers)]  # one for each thread that sleeps
 
     def forget(self) -> None:
         """After a fork: the threads stayed behind in the parent."""
         _forget()
-        self.started, self.resting = False, [Event() for _ in range(self.helpers)]
+        self.started = False
+        RESTING[:] = [None] if self.helpers else []
 
     def wake(self) -> None:
         """Let the threads that sleep look for work; the first call starts them."""
         if not self.started:
-            self.started, events, self.resting = True, self.resting, []
-            for i, event in enumerate(events):
-                Thread(target=self.help, args=(i + 1, event), name="pellucid-kernel", daemon=True).start()
-        while self.resting:
-            self.resting.pop().set()
+            self.started = True
+            RESTING.clear()
+            for hand in range(1, self.helpers + 1):
+                Thread(target=self.help, args=(hand,), name="pellucid-kernel", daemon=True).start()
+        while RESTING:
+            RESTING.pop().set()
 
-    def help(self, hand: int, event: Event) -> None:
+    def help(self, hand: int) -> None:
         """What a thread does all its life."""
+        rested = Event()
         while True:
             _help(hand)
-            event.clear()
-            self.resting.append(event)
-            event.wait()
+            rested.clear()
+            RESTING.append(rested)
+            rested.wait()
 
 
 POOL = Pool(hands() - 1)

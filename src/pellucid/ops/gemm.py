@@ -17,7 +17,7 @@ WORTH = 1 << 18  # multiplications from which on NumPy's BLAS would wake its thr
 @native
 def gemm_loop(
     first: int, last: int, a: Array, b: Array, c: Array, bias: Array,
-    across_a: int, across_b: int, m: int, n: int, k: int, step: int, by_rows: int, biased: int,
+    across_a: int, across_b: int, m: int, n: int, k: int, step: int, by_rows: int, biased: int, calm: int,
 ) -> None:  # fmt: skip
     """`c = a b`, or `a b + bias`, in strips of `step` rows or columns of c."""
     for strip in range(first, last):
@@ -40,7 +40,17 @@ def gemm_loop(
 
 @native
 def stack_loop(
-    first: int, last: int, a: Array, b: Array, c: Array, across_a: int, across_b: int, m: int, n: int, k: int
+    first: int,
+    last: int,
+    a: Array,
+    b: Array,
+    c: Array,
+    across_a: int,
+    across_b: int,
+    m: int,
+    n: int,
+    k: int,
+    calm: int,
 ) -> None:
     """The products of two stacks of matrices."""
     for i in range(first, last):
@@ -80,7 +90,8 @@ def gemm(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.nda
             strips = -(-(m if by_rows else n) // step)
             given = c if bias is None else bias
             gemm_loop(
-                strips, WORTH, a, b, c, given, first, second, m, n, k, step, by_rows, bias is not None
+                strips, WORTH, a, b, c, given, first, second, m, n, k, step, by_rows, bias is not None,
+                m * n * k > strips * WORTH,
             )  # fmt: skip
             return c
     y = np.dot(a, b)
@@ -97,6 +108,6 @@ def stacked(a: np.ndarray, b: np.ndarray) -> Any:
         first, second = across(a), across(b)
         if first is not None and second is not None:
             c = np.empty((*a.shape[:-1], n), a.dtype)
-            stack_loop(c.size // (m * n), m * n, a, b, c, first, second, m, n, k)
+            stack_loop(c.size // (m * n), m * n, a, b, c, first, second, m, n, k, m * n * k > WORTH)
             return c
     return np.matmul(a, b)

@@ -4,18 +4,18 @@ Queries, keys and values are read where they lie: (batch, heads, length, width) 
 is laid out like the queries, keys and values: models that split rows into heads get rows back without a copy.
 """
 
-
 import numpy as np
 from numpy import ndarray
 
 from pellucid.native import MANY, hands, native, words
 from pellucid.native.words import Array, Indices
+from pellucid.ops.gemm import WORTH
 
 
 @native
 def attention_loop(
     first: int, last: int, q: Array, k: Array, v: Array, out: Array, powers: Array, inverse: Array, at: Indices,
-    heads: int, queries: int, keys: int, width: int, depth: int, causal: int, scale: float,
+    heads: int, queries: int, keys: int, width: int, depth: int, causal: int, scale: float, calm: int,
 ) -> None:  # fmt: skip
     """The result, the exponentials of the scores and 1 / their sums, for heads from first to last."""
     for head in range(first, last):
@@ -63,7 +63,7 @@ LOWEST = float("-inf")
 def attention_back_loop(
     first: int, last: int, hand: int, g: Array, q: Array, k: Array, v: Array, y: Array, powers: Array, inverse: Array,
     dq: Array, dk: Array, dv: Array, shared: Array, slope: Array, at: Indices,
-    heads: int, queries: int, keys: int, width: int, depth: int, scale: float,
+    heads: int, queries: int, keys: int, width: int, depth: int, scale: float, calm: int,
 ) -> None:  # fmt: skip
     """The gradients of queries, keys and values: with P = E / sums, that of a score is P (g v - sum of g result)."""
     own = hand * queries * depth
@@ -143,7 +143,7 @@ def forward(query: ndarray, key: ndarray, value: ndarray, causal: bool, scale: f
     out = _fresh(q, depth)
     attention_loop(
         batch * heads, queries * keys, q, k, v, out, powers, inverse, _places(q, k, v, out),
-        heads, queries, keys, width, depth, causal, scale,
+        heads, queries, keys, width, depth, causal, scale, queries * keys * max(width, depth) > WORTH,
     )  # fmt: skip
     return out if query.ndim == 4 else out[:, 0], powers, inverse
 
@@ -161,7 +161,6 @@ def gradients(
     attention_back_loop(
         batch * heads, queries * keys, g, q, k, v, y, powers, inverse, *found, shared, slope,
         _places(q, k, v, y, g, *found), heads, queries, keys, width, depth, scale,
+        queries * keys * max(width, depth) > WORTH,
     )  # fmt: skip
     return tuple(found) if query.ndim == 4 else tuple([each[:, 0] for each in found])
-
-
