@@ -131,9 +131,13 @@ class Writer:
         pass
 
     def do_Assign(self, statement: ast.Assign) -> None:
-        value = self.value(statement.value)
-        for target in statement.targets:
-            self.store(target, value)
+        (target,) = statement.targets
+        if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
+            values = [self.value(each) for each in statement.value.elts]
+            for each, value in zip(target.elts, values, strict=True):
+                self.store(each, value)
+        else:
+            self.store(target, self.value(statement.value))
 
     def do_AugAssign(self, statement: ast.AugAssign) -> None:
         before, more = self.value(statement.target), self.value(statement.value)
@@ -265,6 +269,14 @@ class Writer:
         left, right = self.converted(left, self.floating), self.converted(right, self.floating)
         order = "u" if word == "ne" else "o"
         return self.result("i1", f"fcmp {order}{word} {self.floating} {left[1]}, {right[1]}")
+
+    def of_BoolOp(self, node: ast.BoolOp) -> Value:
+        """`and` and `or`; all sides are evaluated."""
+        result, *others = (self.truth(each) for each in node.values)
+        for other in others:
+            word = "and" if isinstance(node.op, ast.And) else "or"
+            result = self.result("i1", f"{word} i1 {result[1]}, {other[1]}")
+        return result
 
     def of_IfExp(self, node: ast.IfExp) -> Value:
         test, then, other = self.truth(node.test), self.value(node.body), self.value(node.orelse)

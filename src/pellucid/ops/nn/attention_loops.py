@@ -1,7 +1,7 @@
 """Native loops of attention: one head after the other, its scores in the cache from the first product to the last.
 
-Queries, keys and values are read where they lie: (batch, heads, length, width) with any strides but one, the last. What is made
-is laid out like the queries, keys and values: models that split rows into heads get rows back without a copy.
+Queries, keys and values are read where they lie: (batch, heads, length, width) with any strides but one, the last.
+What is made is laid out like them: models that split rows into heads get rows back without a copy.
 """
 
 import numpy as np

@@ -42,57 +42,53 @@ class Plane(NamedTuple):
 
 def spread(x: Array, begin: int, columns: Array, own: int, top: int, rows: int, s: Indices) -> None:
     """Write the columns of `rows` rows of the result, from `top` on; outside the image there is 0."""
-    for c in range(s[0]):
-        for down in range(s[6]):
-            for right in range(s[7]):
-                line = own + ((c * s[6] + down) * s[7] + right) * rows * s[5]
-                shift = right * s[13] - s[11]
-                left = most(0, (s[9] - 1 - shift) // s[9]) if shift < 0 else 0
-                beyond = most(left, least(s[5], (s[2] - 1 - shift) // s[9] + 1)) if shift < s[2] else left
-                for row in range(rows):
-                    y = (top + row) * s[8] + down * s[12] - s[10]
-                    to = line + row * s[5]
-                    if y < 0:
-                        for i in range(to, to + s[5]):
-                            columns[i] = 0.0
-                    elif y >= s[1]:
-                        for i in range(to, to + s[5]):
-                            columns[i] = 0.0
-                    else:
-                        origin = begin + (c * s[1] + y) * s[2] + shift
-                        for i in range(left):
-                            columns[to + i] = 0.0
-                        if s[9] == 1:
-                            for i in range(left, beyond):
-                                columns[to + i] = x[origin + i]
-                        else:
-                            for i in range(left, beyond):
-                                columns[to + i] = x[origin + i * s[9]]
-                        for i in range(beyond, s[5]):
-                            columns[to + i] = 0.0
+    height, width, wide, stride = s[1], s[2], s[5], s[9]
+    for tap in range(s[0] * s[6] * s[7]):
+        channel = tap // (s[6] * s[7])
+        down = tap // s[7] % s[6] * s[12] - s[10]  # where this place of the kernel looks, seen from the window's
+        right = tap % s[7] * s[13] - s[11]
+        left = (stride - 1 - right) // stride if right < 0 else 0  # the first window that sees an element here
+        beyond = most(left, least(wide, (width - 1 - right) // stride + 1)) if right < width else left
+        for row in range(rows):
+            y = (top + row) * s[8] + down
+            to = own + (tap * rows + row) * wide
+            if y < 0 or y >= height:
+                for i in range(to, to + wide):
+                    columns[i] = 0.0
+            else:
+                origin = begin + (channel * height + y) * width + right
+                for i in range(least(left, wide)):
+                    columns[to + i] = 0.0
+                if stride == 1:
+                    for i in range(left, beyond):
+                        columns[to + i] = x[origin + i]
+                else:
+                    for i in range(left, beyond):
+                        columns[to + i] = x[origin + i * stride]
+                for i in range(beyond, wide):
+                    columns[to + i] = 0.0
 
 
 def fold(x: Array, begin: int, columns: Array, own: int, top: int, rows: int, s: Indices) -> None:
     """Add the columns of `rows` rows of the result to the elements they came from."""
-    for c in range(s[0]):
-        for down in range(s[6]):
-            for right in range(s[7]):
-                line = own + ((c * s[6] + down) * s[7] + right) * rows * s[5]
-                shift = right * s[13] - s[11]
-                left = most(0, (s[9] - 1 - shift) // s[9]) if shift < 0 else 0
-                beyond = most(left, least(s[5], (s[2] - 1 - shift) // s[9] + 1)) if shift < s[2] else left
-                for row in range(rows):
-                    y = (top + row) * s[8] + down * s[12] - s[10]
-                    if y >= 0:
-                        if y < s[1]:
-                            origin = begin + (c * s[1] + y) * s[2] + shift
-                            to = line + row * s[5]
-                            if s[9] == 1:
-                                for i in range(left, beyond):
-                                    x[origin + i] = x[origin + i] + columns[to + i]
-                            else:
-                                for i in range(left, beyond):
-                                    x[origin + i * s[9]] = x[origin + i * s[9]] + columns[to + i]
+    height, width, wide, stride = s[1], s[2], s[5], s[9]
+    for tap in range(s[0] * s[6] * s[7]):
+        channel = tap // (s[6] * s[7])
+        down = tap // s[7] % s[6] * s[12] - s[10]
+        right = tap % s[7] * s[13] - s[11]
+        left = (stride - 1 - right) // stride if right < 0 else 0
+        beyond = most(left, least(wide, (width - 1 - right) // stride + 1)) if right < width else left
+        for row in range(rows):
+            y = (top + row) * s[8] + down
+            if y >= 0 and y < height:
+                origin = begin + (channel * height + y) * width + right
+                to = own + (tap * rows + row) * wide
+                if stride == 1:
+                    for i in range(left, beyond):
+                        x[origin + i] = x[origin + i] + columns[to + i]
+                else:
+                    for i in range(left, beyond):
+                        x[origin + i * stride] = x[origin + i * stride] + columns[to + i]
 
 
 @native

@@ -1,0 +1,311 @@
+"""Kernels in machine code: the language says what Python says, the pool computes every row once, NumPy agrees."""
+
+import math
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import pellucid as torch
+from pellucid.native import kernel as kernels
+from pellucid.native import native, words
+from pellucid.native.language import Unknown, Writer
+from pellucid.native.words import Array, Indices, gemm, least, most
+
+needs_llvm = pytest.mark.skipif(not kernels.available(), reason="llvmlite is not installed (extra: compile)")
+FLOATS = (np.float32, np.float64)
+
+
+@native
+def every_word(first: int, last: int, x: Array, y: Array, which: Indices, n: int, factor: float) -> None:
+    """All statements and operators of the language."""
+    for i in range(first, last):
+        a = x[i] * factor - 1.0
+        b = a if a > 0.0 else -a
+        total = 0.0
+        for j in range(0, n, 2):
+            if j == 4:
+                total += words.sqrt(b + float(j))
+            else:
+                total += b / (1.0 + float(j // 2 + j % 3))
+        at = most(0, least(which[i], n))
+        y[i] = total + words.larger(a, 0.25) + words.smaller(a, 0.5) + words.floor(b) + float(at)
+
+
+@needs_llvm
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_kernel_says_what_python_says(dtype):
+    x = np.linspace(-3, 3, 100).astype(dtype)
+    which = np.arange(-50, 50)
+    compiled, plain = np.empty_like(x), np.empty(100)
+    every_word(100, 1, x, compiled, which, 9, 1.5)
+    every_word.function(0, 100, x.astype(float), plain, which, 9, 1.5)
+    np.testing.assert_allclose(compiled, plain, rtol=1e-6 if dtype is np.float32 else 1e-14)
+
+
+def test_what_the_language_lacks_is_refused_with_its_words():
+    def wrong(first: int, last: int, x: Array) -> None:
+        while x[0] > 0.0:
+            x[0] = 0.0
+
+    with pytest.raises(Unknown, match="a kernel cannot say: while"):
+        Writer("float").kernel("wrong", wrong)
+
+
+@native
+def apply_exp(first: int, last: int, x: Array, y: Array) -> None:
+    for i in range(first, last):
+        y[i] = words.exp(x[i])
+
+
+@native
+def apply_tanh(first: int, last: int, x: Array, y: Array) -> None:
+    for i in range(first, last):
+        y[i] = words.tanh_32(x[i])
+
+
+def units_apart(got: np.ndarray, exact: np.ndarray) -> float:
+    """The largest distance, in units of the last place."""
+    finite = np.isfinite(exact)
+    return float(np.max(np.abs(got[finite] - exact[finite]) / np.spacing(np.abs(exact[finite]).astype(got.dtype))))
+
+
+@needs_llvm
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_exp_is_within_a_unit_of_the_last_place(dtype):
+    reach = 87.0 if dtype is np.float32 else 708.0
+    x = np.random.default_rng(0).uniform(-reach, reach, 200_000).astype(dtype)
+    y = np.empty_like(x)
+    apply_exp(x.size, 1, x, y)
+    assert units_apart(y, np.exp(x.astype(np.longdouble))) <= 1.5
+
+
+@needs_llvm
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_exp_of_special_numbers(dtype):
+    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1000.0, -1000.0, -100.0, 88.7], dtype)
+    y = np.empty_like(x)
+    apply_exp(x.size, 1, x, y)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(y, np.exp(x), rtol=1e-6)
+
+
+@needs_llvm
+def test_tanh_is_within_two_units():
+    x = np.concatenate([np.linspace(-12, 12, 100_001), np.geomspace(1e-30, 1, 1000), [0.0, 0.625, -0.625]])
+    x = x.astype(np.float32)
+    y = np.empty_like(x)
+    apply_tanh(x.size, 1, x, y)
+    assert units_apart(y, np.tanh(x.astype(np.longdouble))) <= 2.5
+    special = np.array([np.inf, -np.inf, np.nan], np.float32)
+    got = np.empty_like(special)
+    apply_tanh(3, 1, special, got)
+    np.testing.assert_array_equal(got, np.tanh(special))
+
+
+@native
+def count_visits(first: int, last: int, visits: Array) -> None:
+    for i in range(first, last):
+        visits[i] = visits[i] + 1.0
+
+
+@needs_llvm
+def test_every_row_is_computed_once_whoever_computes_it():
+    visits = np.zeros(1_000_003)
+    for _ in range(50):
+        count_visits(visits.size, 1, visits)
+    assert visits.min() == visits.max() == 50
+
+
+@needs_llvm
+def test_threads_that_call_at_once_each_get_their_own_result():
+    def work(k: int) -> None:
+        x = np.full(300_000, float(k))
+        y = np.empty_like(x)
+        for _ in range(20):
+            apply_exp(x.size, 1, x, y)
+        wrong.extend(np.flatnonzero(np.abs(y / math.exp(k) - 1) > 1e-14).tolist())
+
+    wrong: list[int] = []
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+FORKED = """
+import os
+import numpy as np
+import pellucid as torch
+x = torch.randn(600, 600)
+expected = (x @ x).softmax(1)
+child = os.fork()
+if child == 0:
+    os._exit(0 if bool(((x @ x).softmax(1) == expected).all()) else 1)
+assert os.waitpid(child, 0)[1] == 0
+print("same")
+"""
+
+
+@needs_llvm
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_has_its_own_pool():
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "same\n", done.stderr
+
+
+@native
+def strided_gemm(first: int, last: int, a: Array, b: Array, c: Array) -> None:
+    for i in range(first, last):
+        gemm(0, 1, 2, 3, 4, 2.0, a, i * 10, 5, b, i * 15, 5, 1.0, c, i * 8, 4)
+
+
+@needs_llvm
+@pytest.mark.skipif(not kernels.has_products(), reason="NumPy was built with another BLAS")
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_product_inside_a_kernel(dtype):
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.normal(size=(2, size)).astype(dtype) for size in (10, 15, 8))
+    expected = c.copy()
+    strided_gemm.function(0, 2, a.reshape(-1), b.reshape(-1), expected.reshape(-1))
+    strided_gemm(2, 1 << 20, a, b, c)
+    np.testing.assert_allclose(c, expected, rtol=1e-5)
+    assert not np.array_equal(c[0, :3], c[1, :3])
+
+
+# --- the operations that have both forms: NumPy's and the compiled one
+
+SHAPE = (96, 80)  # above every threshold
+
+
+def _normal(*shape):
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def _both():
+    """(name, function of tensors, tensors): each is large enough for its loop."""
+    F = torch.nn.functional
+    image, weight = _normal(8, 6, 13, 11), _normal(8, 3, 3, 3)
+    rows, targets = _normal(*SHAPE), torch.randint(0, SHAPE[1], (SHAPE[0],))
+    heads = [_normal(2, 40, 3, 8).transpose(1, 2) for _ in range(3)]
+    wide = _normal(600, 500)
+    return {
+        "softmax": (lambda x: F.softmax(x, -1), rows),
+        "log_softmax": (lambda x: F.log_softmax(x, -1), rows),
+        "layer_norm": (lambda x, w, b: F.layer_norm(x, (80,), w, b), rows, _normal(80), _normal(80)),
+        "rms_norm": (lambda x, w: F.rms_norm(x, (80,), w), rows, _normal(80)),
+        "batch_norm": (lambda x, w: F.batch_norm(x, None, None, w, None, True), image, _normal(6)),
+        "group_norm": (lambda x, w, b: F.group_norm(x, 3, w, b), image, _normal(6), _normal(6)),
+        "gelu_tanh": (lambda x: F.gelu(x, approximate="tanh"), rows),
+        "silu": (F.silu, rows),
+        "sigmoid": (torch.sigmoid, rows),
+        "cross_entropy": (lambda x: F.cross_entropy(x, targets), rows),
+        "matmul": (lambda a, b: a @ b, _normal(100, 90), _normal(90, 110)),
+        "matmul transposed": (lambda a, b: a.mT @ b.mT, _normal(90, 100), _normal(110, 90)),
+        "bmm": (torch.bmm, _normal(20, 30, 40), _normal(20, 40, 30)),
+        "linear": (F.linear, _normal(7, 60, 50), _normal(90, 50), _normal(90)),
+        "conv2d": (lambda x, w, b: F.conv2d(x, w, b, 2, 1, 1, 2), image, weight, _normal(8)),
+        "conv2d dilated": (lambda x, w: F.conv2d(x, w, padding=3, dilation=2, groups=2), image, weight),
+        "conv_transpose2d": (lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1), image, _normal(6, 8, 3, 3)),
+        "conv1d": (lambda x, w: F.conv1d(x, w, padding=4, stride=3), _normal(4, 8, 50), _normal(16, 8, 9)),
+        "attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v), *heads),
+        "causal attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), *heads),
+        "large sums": (lambda a, b: a * b + a - b * b, wide, wide.flip(0)),
+    }
+
+
+def _result(function, tensors, dtype):
+    leaves = [tensor.to(dtype).detach().clone().requires_grad_() for tensor in tensors]
+    y = function(*leaves)
+    weights = torch.arange(y.numel(), dtype=dtype).cos().reshape(y.shape)
+    (y * weights).sum().backward()
+    return [y.detach().numpy(), *(leaf.grad.numpy() for leaf in leaves)]
+
+
+@needs_llvm
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", _both())
+def test_compiled_and_plain_forms_agree(name, dtype, monkeypatch):
+    torch.manual_seed(0)
+    function, *tensors = _both()[name]
+    used = []
+    call = kernels.Kernel.__call__
+    monkeypatch.setattr(kernels.Kernel, "__call__", lambda self, *a: (used.append(self.name), call(self, *a))[1])
+    monkeypatch.setattr("pellucid.ops.gemm.hands", lambda: 2)  # tests may be told to use one core
+    compiled = _result(function, tensors, dtype)
+    assert used, "no kernel was used: the test is too small"
+    monkeypatch.setattr(kernels, "available", lambda: False)
+    used.clear()
+    plain = _result(function, tensors, dtype)
+    assert not used
+    for got, expected in zip(compiled, plain, strict=True):
+        scale = np.abs(expected).max() + 1e-300
+        np.testing.assert_allclose(got / scale, expected / scale, atol=3e-6 if dtype is torch.float32 else 1e-13)
+
+
+@needs_llvm
+@pytest.mark.parametrize("options", [{}, {"bidirectional": True}, {"num_layers": 2}], ids=str)
+def test_the_lstm_agrees_with_its_plain_form(options, monkeypatch):
+    torch.manual_seed(0)
+    model, x = torch.nn.LSTM(12, 40, **options), torch.randn(30, 9, 12)
+
+    def run():
+        model.zero_grad()
+        y, (h, c) = model(x)
+        (y.sin().sum() + h.cos().sum() + (c * c).sum()).backward()
+        return [y.detach().numpy(), *(p.grad.numpy() for p in model.parameters())]
+
+    compiled = run()
+    monkeypatch.setattr(kernels, "available", lambda: False)
+    for got, expected in zip(compiled, run(), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=2e-5)
+
+
+@needs_llvm
+def test_adam_agrees_with_its_plain_form(monkeypatch):
+    def run():
+        torch.manual_seed(0)
+        weight = torch.randn(90, 90).requires_grad_()
+        small = [torch.randn(40, 41).requires_grad_() for _ in range(4)]
+        optimizer = torch.optim.AdamW([weight, *small], lr=0.01)
+        for _ in range(5):
+            optimizer.zero_grad()
+            sum((p.sin() * p).sum() for p in (weight, *small)).backward()
+            optimizer.step()
+        return [p.detach().numpy().copy() for p in (weight, *small)]
+
+    compiled = run()
+    monkeypatch.setattr(kernels, "available", lambda: False)
+    for got, expected in zip(compiled, run(), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=2e-6, atol=1e-6)
+
+
+@needs_llvm
+def test_a_row_of_nothing_to_attend_to_is_zero_in_both_forms():
+    q = torch.randn(1, 1, 80, 8)
+    k = torch.full((1, 1, 80, 8), -math.inf)
+    y = torch.nn.functional.scaled_dot_product_attention(q.abs(), k, torch.randn(1, 1, 80, 8))
+    assert torch.equal(y, torch.zeros_like(y))
+
+
+def test_without_llvmlite_everything_still_computes():
+    program = "import pellucid as torch; x = torch.randn(600, 600, requires_grad=True); (x @ x).softmax(1)[0].sum().backward()"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}; import sys; print('llvmlite' in sys.modules, x.grad.shape)"],
+        capture_output=True, text=True, timeout=120, env={**os.environ, "PELLUCID_NATIVE": "0"},
+    )  # fmt: skip
+    assert done.stdout == "False torch.Size([600, 600])\n", done.stderr
+
+
+def test_small_tensors_load_no_compiler():
+    program = "import pellucid as torch; torch.nn.Linear(8, 8)(torch.randn(4, 8)).softmax(1).sum().backward()"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}; import sys; print('llvmlite' in sys.modules)"],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.stdout == "False\n", done.stderr
