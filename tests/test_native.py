@@ -245,7 +245,7 @@ def test_compiled_and_plain_forms_agree(name, dtype, monkeypatch):
     assert not used
     for got, expected in zip(compiled, plain, strict=True):
         scale = np.abs(expected).max() + 1e-300
-        np.testing.assert_allclose(got / scale, expected / scale, atol=3e-6 if dtype is torch.float32 else 1e-13)
+        np.testing.assert_allclose(got / scale, expected / scale, atol=1e-5 if dtype is torch.float32 else 1e-13)
 
 
 @needs_llvm
@@ -294,7 +294,7 @@ def test_a_row_of_nothing_to_attend_to_is_zero_in_both_forms():
 
 
 def test_without_llvmlite_everything_still_computes():
-    program = "import pellucid as torch; x = torch.randn(600, 600, requires_grad=True); (x @ x).softmax(1)[0].sum().backward()"
+    program = "import pellucid as torch; x = torch.randn(600, 600, requires_grad=True); (x @ x).softmax(1).sum().backward()"
     done = subprocess.run(
         [sys.executable, "-c", f"{program}; import sys; print('llvmlite' in sys.modules, x.grad.shape)"],
         capture_output=True, text=True, timeout=120, env={**os.environ, "PELLUCID_NATIVE": "0"},

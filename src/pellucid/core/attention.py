@@ -75,7 +75,8 @@ def explained(p: Primitive, arrays: Sequence[Any], params: tuple[Any, ...], erro
     why, try_ = p.hint(shapes, params) if p.hint is not None else (str(error), None)
     what = f"{p.name}: cannot take {described}"
     if isinstance(error, TypeError) and "not supported for the input types" in str(error):  # NumPy has no such loop
-        what = f'"{p.name}_cpu" not implemented for {arrays[0].dtype.name!r}: cannot take {described}'
+        found = dtypes.scalar_name(dtypes.from_numpy_dtype(arrays[0].dtype))
+        what = f"\"{p.name}_cpu\" not implemented for '{found}': cannot take {described}"
         return NotImplementedError(explain(what, str(here()), why, try_))
     kind = IndexError if isinstance(error, IndexError) else RuntimeError
     return kind(explain(what, str(here()), why, try_))

@@ -127,7 +127,7 @@ def _check_differentiable(tensor: Tensor) -> None:
     if np.dtype(tensor.array.dtype).kind in "biu":
         raise RuntimeError(
             explain(
-                f"only Tensors of floating point and complex dtype can require gradients, not {tensor.dtype}",
+                f"Only Tensors of floating point and complex dtype can require gradients, not {tensor.dtype}",
                 str(here()),
                 try_="convert it first, e.g. x.float()",
             )
@@ -165,21 +165,21 @@ def _get_grad(self: Tensor) -> Tensor | None:
 def _set_grad(self: Tensor, grad: Tensor | None) -> None:
     if grad is not None:
         if not isinstance(grad, Tensor):
-            raise TypeError(f"assigned grad must be a Tensor or None, not {type(grad).__name__}")
+            raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(grad).__name__}")
         if grad is self:
             raise RuntimeError("can't assign Variable as its own grad")
         if tuple(grad.array.shape) != tuple(self.array.shape):
             raise RuntimeError(
                 explain(
-                    f"assigned grad has data of a different size: {tuple(grad.array.shape)}, "
-                    f"the tensor has {tuple(self.array.shape)}",
+                    f"attempting to assign a gradient of size '{list(grad.array.shape)}' to a tensor of size "
+                    f"'{list(self.array.shape)}'. Please ensure that the gradient and the tensor are the same size",
                     str(here()),
                 )
             )
         if grad.array.dtype != self.array.dtype:
             raise RuntimeError(
                 explain(
-                    f"assigned grad has data of a different type: {grad.dtype}, the tensor has {self.dtype}",
+                    f"attempting to assign a gradient with dtype '{grad.dtype}' to a tensor with dtype '{self.dtype}'",
                     str(here()),
                 )
             )

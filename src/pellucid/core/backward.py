@@ -24,7 +24,7 @@ from pellucid.core.departures import RUNS
 from pellucid.core.hooks import Watch, after_node, as_tensor, before_node, on_gradient, post_accumulate, tell_backward
 from pellucid.core.keep import arguments
 from pellucid.core.kinds import Kind
-from pellucid.core.large import LARGE, gather
+from pellucid.core.large import LARGE, gather, leading_sum
 from pellucid.core.primitive import BOUND, same
 from pellucid.core.provenance import here
 from pellucid.core.saved import lifted, saved_values
@@ -205,6 +205,8 @@ def fold(d: Any, shape: tuple[int, ...] | None, node: Node) -> Any:
                 "sum over the dimensions that were broadcast in forward",
             )
         )
+    if type(d) is ndarray and d.shape[extra:] == shape:
+        return leading_sum(d, extra)
     axes = (*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1 != d.shape[i + extra]))
     total = add.reduce(d, axes) if isinstance(d, (ndarray, np.generic)) else d.sum(axes)
     return total if total.shape == shape else total.reshape(shape)

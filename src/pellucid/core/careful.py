@@ -29,6 +29,14 @@ FLOAT32 = np.dtype(np.float32)
 FLOATS = frozenset((FLOAT32, np.dtype(np.float64)))
 
 
+# torch.add(2, 3) is a tensor, as in PyTorch.
+OF_NUMBERS = frozenset(("add", "sub", "mul", "div", "div_floor", "div_trunc", "floor_divide"))
+
+
+def _of_numbers(p: Primitive, inputs: Sequence[Any]) -> bool:
+    return p.name in OF_NUMBERS and all(isinstance(value, (int, float, complex)) for value in inputs)
+
+
 def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> Any:
     """Run one operation with all the attention the hot path does not have."""
     mode = modes.MODE.get() or modes.NORMAL
@@ -42,7 +50,7 @@ def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> A
         for observer in mode.listeners:
             observer.operation(p, ready, params, result if p.outputs != 1 else (result,))
         return result
-    if not any(isinstance(value, Tensor) for value in inputs):
+    if not any(isinstance(value, Tensor) for value in inputs) and not _of_numbers(p, inputs):
         return on_arrays(p, tuple(inputs), params)
     if mode.autocast is not None:
         inputs = mode.autocast.cast(p, inputs)
@@ -94,7 +102,7 @@ def on_arrays(p: Primitive, inputs: tuple[Any, ...], params: tuple[Any, ...]) ->
     bad = next(value for value in inputs)
     raise TypeError(
         explain(
-            f"{p.name}: argument must be a Tensor, not {type(bad).__name__}",
+            f"{p.name}(): argument 'input' (position 1) must be Tensor, not {type(bad).__name__}",
             here().text,
             try_="wrap it with torch.tensor(...)",
         )

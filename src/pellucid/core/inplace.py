@@ -104,7 +104,8 @@ def check_writable(target: Tensor, name: str) -> None:
     if isinstance(array, np.ndarray) and 0 in array.strides and array.size and _overlaps(array):
         raise RuntimeError(
             explain(
-                f"{name}: more than one element of the written-to tensor refers to a single memory location",
+                f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single "
+                "memory location",
                 str(here()),
                 f"the tensor of shape {array.shape} was expanded and shares its elements",
                 "clone() it before the operation",
@@ -254,7 +255,8 @@ def _check_castable(target: Tensor, result: Tensor, name: str) -> None:
     if not dtypes.can_cast(source, goal):
         raise RuntimeError(
             explain(
-                f"{name}: result type {source} can't be cast to the desired output type {goal}",
+                f"{name}: result type {dtypes.scalar_name(source)} can't be cast to the desired output type "
+                f"{dtypes.scalar_name(goal)}",
                 str(here()),
                 try_="use the out-of-place form, or convert the tensor first",
             )

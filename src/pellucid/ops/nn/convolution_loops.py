@@ -172,8 +172,8 @@ def plane(windows: Windows, sizes: Shape, channels: int, outputs: int, groups: i
     rows, columns = (*one, *windows.sizes)
     taps = channels // groups * math.prod(windows.kernel)
     return Plane(
-        channels // groups, *one, *sizes, outputs // groups, rows, columns, *one, *windows.kernel, *one, *windows.stride,
-        *(0,) * len(one), *windows.padding, *one, *windows.dilation, groups,
+        channels // groups, *one, *sizes, outputs // groups, rows, columns, *one, *windows.kernel,
+        *one, *windows.stride, *(0,) * len(one), *windows.padding, *one, *windows.dilation, groups,
         max(1, min(rows, TILE // (taps * columns))),
     )  # fmt: skip
 
