@@ -138,6 +138,25 @@ def test_threads_that_call_at_once_each_get_their_own_result():
     assert wrong == []
 
 
+THREADS = """
+import threading
+import pellucid as torch
+x = torch.randn(600, 600)
+counts = []
+for threads in (1, 2, 1, 2):
+    torch.set_num_threads(threads)
+    counts.append(bool(((x @ x).softmax(1) == (x @ x).softmax(1)).all()))
+    counts.append(sum(thread.name == "pellucid-kernel" for thread in threading.enumerate()))
+print(counts)
+"""
+
+
+@needs_llvm
+def test_set_num_threads_says_how_many_share():
+    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "[True, 0, True, 1, True, 1, True, 1]\n", done.stderr
+
+
 FORKED = """
 import os
 import numpy as np
@@ -294,7 +313,9 @@ def test_a_row_of_nothing_to_attend_to_is_zero_in_both_forms():
 
 
 def test_without_llvmlite_everything_still_computes():
-    program = "import pellucid as torch; x = torch.randn(600, 600, requires_grad=True); (x @ x).softmax(1).sum().backward()"
+    program = (
+        "import pellucid as torch; x = torch.randn(600, 600, requires_grad=True); (x @ x).softmax(1).sum().backward()"
+    )
     done = subprocess.run(
         [sys.executable, "-c", f"{program}; import sys; print('llvmlite' in sys.modules, x.grad.shape)"],
         capture_output=True, text=True, timeout=120, env={**os.environ, "PELLUCID_NATIVE": "0"},

@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from pellucid.native import choose_hands
+
 __all__ = [
     "are_deterministic_algorithms_enabled", "compile", "compiled_with_cxx11_abi", "cond",
     "get_deterministic_debug_mode", "get_float32_matmul_precision", "get_num_interop_threads", "get_num_threads",
@@ -19,10 +21,11 @@ _SETTINGS: dict[str, Any] = {
 
 
 def set_num_threads(threads: int) -> None:
-    """Remembered; the matrix products' threads are set by OPENBLAS_NUM_THREADS before the start."""
+    """Let so many threads share a kernel's work; NumPy's own threads are set by OPENBLAS_NUM_THREADS before the start."""
     if not isinstance(threads, int) or threads <= 0:
         raise RuntimeError(f"set_num_threads expects a positive integer, got {threads!r}")
     _SETTINGS["threads"] = threads
+    choose_hands(threads)
 
 
 def get_num_threads() -> int:

@@ -36,14 +36,33 @@ def has_products() -> bool:
     return library() is not None
 
 
-@lru_cache(maxsize=1)
-def hands() -> int:
-    """How many threads share a kernel's work: as many as the BLAS was told to use, else one per core, at most 8."""
+HANDS_AT_MOST = 8  # threads that share a kernel: memory that each needs for itself is made for so many
+
+
+def _first_choice() -> int:
+    """As many threads as the BLAS was told to use, else one per core."""
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
         told = os.environ.get(name, "")
         if told.isdigit() and int(told) > 0:
-            return min(int(told), 8)
-    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 8)
+            return min(int(told), HANDS_AT_MOST)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, HANDS_AT_MOST)
+
+
+_hands = _first_choice()
+RESTING: list[Any] = [None]  # an event for each thread of the pool that sleeps; None: there are threads to be started
+
+
+def hands() -> int:
+    """How many threads share a kernel's work."""
+    return _hands
+
+
+def choose_hands(count: int) -> None:
+    """Let so many threads share the work of kernels from now on."""
+    global _hands
+    _hands = min(count, HANDS_AT_MOST)
+    RESTING.append(None)
 
 
 def part_of(size: int) -> int:
@@ -51,14 +70,10 @@ def part_of(size: int) -> int:
     return PART // size or 1
 
 
-# One event for each thread of the pool that sleeps; at first there are no threads, and it asks for them.
-RESTING: list[Any] = [None] if hands() > 1 else []
-
-
 class Kernel:
     """A function `loop(first, last, ...)` of the language of kernels: what is done for the rows from first to last.
 
-    A third parameter called `hand` is told who computes, a number below hands(): for memory that each needs for itself.
+    A third parameter called `hand` is told who computes, a number below HANDS_AT_MOST: for memory that each has alone.
     Called as `kernel(rows, size, ...)`, where a row is `size` elements of work; arrays are in C order, do not overlap,
     and are of one floating type (indices of int64).
     """
@@ -108,7 +123,9 @@ class Kernel:
         from pellucid.native.llvm import compiled
 
         name = f"pellucid_{self.name}_{FLOATING[dtype]}"
-        types = [{int: ctypes.c_int64, float: ctypes.c_double}.get(kind, ctypes.py_object) for kind in self.kinds]
+        types: list[Any] = [
+            {int: ctypes.c_int64, float: ctypes.c_double}.get(kind, ctypes.py_object) for kind in self.kinds
+        ]
         signature = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, *types)
         call = self.entries[dtype] = signature(compiled(assembly(self, name, FLOATING[dtype]))(name))
         return call

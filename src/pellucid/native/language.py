@@ -21,8 +21,19 @@ from pellucid.native.words import INTRINSICS, WHOLE, ByWidth, Indices, gemm, pow
 
 WIDTH = {"float": 32, "double": 64}
 COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
-FLOAT_OPS = {ast.Add: "fadd contract", ast.Sub: "fsub contract", ast.Mult: "fmul contract", ast.Div: "fdiv"}
-INT_OPS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "sdiv", ast.Mod: "srem"}
+FLOAT_OPS: dict[type[ast.AST], str] = {
+    ast.Add: "fadd contract",
+    ast.Sub: "fsub contract",
+    ast.Mult: "fmul contract",
+    ast.Div: "fdiv",
+}
+INT_OPS: dict[type[ast.AST], str] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.FloorDiv: "sdiv",
+    ast.Mod: "srem",
+}
 
 Value = tuple[str, str]  # LLVM's type, and the name or constant
 
@@ -55,7 +66,8 @@ class Writer:
     """Writes the LLVM assembly of one kernel, for one floating type."""
 
     def __init__(self, floating: str) -> None:
-        self.floating, self.lines, self.count = floating, [], 0
+        self.floating, self.count = floating, 0
+        self.lines: list[str] = []
         self.slots: list[str] = []  # where variables live: LLVM turns them into registers
         self.declared: set[str] = set()
 
@@ -244,7 +256,7 @@ class Writer:
     def of_BinOp(self, node: ast.BinOp) -> Value:
         return self.arithmetic(type(node.op), self.value(node.left), self.value(node.right), node)
 
-    def arithmetic(self, operator: type, left: Value, right: Value, node: ast.AST) -> Value:
+    def arithmetic(self, operator: type[ast.AST], left: Value, right: Value, node: ast.AST) -> Value:
         whole = left[0] == right[0] == "i64" and operator is not ast.Div
         code = (INT_OPS if whole else FLOAT_OPS).get(operator)
         if code is None:

@@ -21,6 +21,7 @@ PATIENCE = 5_000_000  # cycles that a thread without work stays awake, about two
 # that may be looking at it: a job ends when it is closed and nobody is inside, so its fields never change under them.
 ASSEMBLY = f"""
 @turn = internal global i64 0
+@held = internal global i64 0
 @open = internal global i64 0
 @inside = internal global i64 0
 @next = internal global i64 0
@@ -96,9 +97,19 @@ define void @pellucid_forget() {{
   ret void
 }}
 
+; Whether every caller works alone from now on.
+define void @pellucid_hold(i64 %held) {{
+  store atomic i64 %held, ptr @held seq_cst, align 8
+  ret void
+}}
+
 ; Do a job: all rows, in parts of `part`.
 define void @pellucid_share(ptr %body, ptr %arguments, i64 %rows, i64 %part) {{
 entry:
+  %held = load atomic i64, ptr @held seq_cst, align 8
+  %free = icmp eq i64 %held, 0
+  br i1 %free, label %ask, label %alone
+ask:
   %took = cmpxchg ptr @turn, i64 0, i64 1 seq_cst seq_cst
   %mine = extractvalue {{ i64, i1 }} %took, 1
   br i1 %mine, label %bring, label %alone
@@ -139,42 +150,47 @@ end:
 ADDRESS = compiled(ASSEMBLY)
 SHARE: int = ADDRESS("pellucid_share")
 _help = ctypes.CFUNCTYPE(None, ctypes.c_int64)(ADDRESS("pellucid_help"))
+_hold = ctypes.CFUNCTYPE(None, ctypes.c_int64)(ADDRESS("pellucid_hold"))
 _forget = ctypes.CFUNCTYPE(None)(ADDRESS("pellucid_forget"))
 
 
 class Pool:
-    """Threads beside the caller's."""
+    """Threads beside the caller's; they are started when the first large kernel runs."""
 
-    def __init__(self, helpers: int) -> None:
-        self.helpers, self.started = helpers, False
+    def __init__(self) -> None:
+        self.threads, self.held = 0, False
+
+    def wake(self) -> None:
+        """Let the threads that sleep look for work, and start those that are missing."""
+        if self.held is not (hands() == 1):
+            self.held = hands() == 1
+            _hold(self.held)
+        while self.threads < hands() - 1:
+            self.threads += 1
+            Thread(target=_lend_a_hand, args=(self.threads,), name="pellucid-kernel", daemon=True).start()
+        while RESTING:
+            event = RESTING.pop()
+            if event is not None:
+                event.set()
 
     def forget(self) -> None:
         """After a fork: the threads stayed behind in the parent."""
         _forget()
-        self.started = False
-        RESTING[:] = [None] if self.helpers else []
-
-    def wake(self) -> None:
-        """Let the threads that sleep look for work; the first call starts them."""
-        if not self.started:
-            self.started = True
-            RESTING.clear()
-            for hand in range(1, self.helpers + 1):
-                Thread(target=self.help, args=(hand,), name="pellucid-kernel", daemon=True).start()
-        while RESTING:
-            RESTING.pop().set()
-
-    def help(self, hand: int) -> None:
-        """What a thread does all its life."""
-        rested = Event()
-        while True:
-            _help(hand)
-            rested.clear()
-            RESTING.append(rested)
-            rested.wait()
+        self.threads, self.held = 0, False
+        RESTING[:] = [None]
 
 
-POOL = Pool(hands() - 1)
+def _lend_a_hand(hand: int) -> None:
+    """What a thread does all its life."""
+    rested = Event()
+    while True:
+        _help(hand)
+        rested.clear()
+        RESTING.append(rested)
+        rested.wait()
+
+
+POOL = Pool()
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=POOL.forget)

@@ -162,6 +162,7 @@ def scaled_dot_product_attention(
     tensor([[2.]])
     """
     _check_attention(query, key, value, attn_mask)
+    expect(attn_mask is None or not is_causal, "Explicit attn_mask should not be set when is_causal=True")
     if enable_gqa:
         key, value = _shared_heads(query, key, value)
     factor = 1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale

@@ -7,7 +7,7 @@ What is made is laid out like them: models that split rows into heads get rows b
 import numpy as np
 from numpy import ndarray
 
-from pellucid.native import MANY, hands, native, words
+from pellucid.native import HANDS_AT_MOST, MANY, native, words
 from pellucid.native.words import Array, Indices
 from pellucid.ops.gemm import WORTH
 
@@ -157,7 +157,10 @@ def gradients(
     batch, heads, queries, width = q.shape
     keys, depth = v.shape[2:]
     found = [_fresh(each, each.shape[3]) for each in (q, k, v)]
-    shared, slope = np.empty((hands(), queries, depth), q.dtype), np.empty((hands(), queries, keys), q.dtype)
+    shared, slope = (
+        np.empty((HANDS_AT_MOST, queries, depth), q.dtype),
+        np.empty((HANDS_AT_MOST, queries, keys), q.dtype),
+    )
     attention_back_loop(
         batch * heads, queries * keys, g, q, k, v, y, powers, inverse, *found, shared, slope,
         _places(q, k, v, y, g, *found), heads, queries, keys, width, depth, scale,

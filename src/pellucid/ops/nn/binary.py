@@ -113,6 +113,8 @@ def _softness(a: np.ndarray) -> np.ndarray:
 
 
 def _logits(a: np.ndarray, b: np.ndarray, how: None) -> np.ndarray:
+    if np.shape(a) != np.shape(b):  # under vmap one of them may have the batch alone
+        a = np.broadcast_to(a, np.broadcast_shapes(np.shape(a), np.shape(b)))
     y = _line_softness(np.atleast_1d(a))
     y += np.subtract(1, b) * a
     return y.reshape(np.shape(a))
@@ -120,7 +122,8 @@ def _logits(a: np.ndarray, b: np.ndarray, how: None) -> np.ndarray:
 
 def _logits_back(g: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     slope = sigmoid(a) - b
-    return np.multiply(slope, g, slope if isinstance(slope, np.ndarray) and slope.ndim else None)
+    reuse = isinstance(slope, np.ndarray) and slope.ndim and np.shape(g) in ((), slope.shape)
+    return np.multiply(slope, g, slope if reuse else None)
 
 
 def _bell(a: Any) -> Any:
@@ -186,9 +189,7 @@ def _soft_margin(a: np.ndarray, b: np.ndarray, how: None) -> np.ndarray:
     return np.log1p(np.exp(-b * a))
 
 
-_soft_margin_row = loss_row(
-    "soft_margin_loss", only("f", _soft_margin), lambda a, b, how: -b * sigmoid(-b * a), None
-)
+_soft_margin_row = loss_row("soft_margin_loss", only("f", _soft_margin), lambda a, b, how: -b * sigmoid(-b * a), None)
 
 
 @operation(

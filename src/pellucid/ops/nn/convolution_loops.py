@@ -5,12 +5,13 @@ product with the weight. `shape` says how everything lies, in the order of `Plan
 """
 
 import math
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
 
-from pellucid.native import MANY, hands, native
+from pellucid.native import HANDS_AT_MOST, MANY, native
 from pellucid.native.words import Array, Indices, gemm, least, most
 from pellucid.ops.arguments import Shape
 from pellucid.ops.nn.windows import Windows
@@ -171,17 +172,17 @@ def plane(windows: Windows, sizes: Shape, channels: int, outputs: int, groups: i
     one = (1,) * (2 - windows.rank)
     rows, columns = (*one, *windows.sizes)
     taps = channels // groups * math.prod(windows.kernel)
-    return Plane(
-        channels // groups, *one, *sizes, outputs // groups, rows, columns, *one, *windows.kernel,
-        *one, *windows.stride, *(0,) * len(one), *windows.padding, *one, *windows.dilation, groups,
-        max(1, min(rows, TILE // (taps * columns))),
+    along = (
+        (channels // groups,), one, sizes, (outputs // groups, rows, columns), one, windows.kernel, one, windows.stride,
+        (0,) * len(one), windows.padding, one, windows.dilation, (groups, max(1, min(rows, TILE // (taps * columns)))),
     )  # fmt: skip
+    return Plane._make(chain.from_iterable(along))
 
 
 def _scratch(p: Plane, dtype: np.dtype) -> tuple[ndarray, int]:
     """Memory for the columns of a tile, for each hand; and how many elements each has."""
     space = p.channels * p.kernel_height * p.kernel_width * p.tile * p.columns
-    return np.empty(hands() * space, dtype), space
+    return np.empty(HANDS_AT_MOST * space, dtype), space
 
 
 def convolve(a: ndarray, b: ndarray, bias: ndarray | None, windows: Windows, groups: int) -> ndarray:

@@ -8,7 +8,7 @@ read for all sequences before the next four.
 import numpy as np
 from numpy import ndarray
 
-from pellucid.native import hands, native
+from pellucid.native import HANDS_AT_MOST, native
 from pellucid.native.words import Array, least, sigmoid, tanh_32
 from pellucid.ops.gemm import gemm
 from pellucid.ops.nn.recurrence import Walk, last_states, states_before
@@ -132,7 +132,7 @@ def forward(
     batch, size = c0.shape
     given = gemm(x, w_ih.T, bias)
     tape, y = np.empty((6, len(x), size), F32), np.empty((len(x), size), F32)
-    gates = np.empty(hands() * FEW * 4 * size, F32)
+    gates = np.empty(HANDS_AT_MOST * FEW * 4 * size, F32)
     chunks = -(-batch // FEW)
     lstm_loop(
         chunks, 1 << 20, given, np.ascontiguousarray(h0), np.ascontiguousarray(c0), np.ascontiguousarray(w_hh.T),

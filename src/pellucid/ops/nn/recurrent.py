@@ -210,7 +210,10 @@ def run_cell(kind: Recurrence, input: Any, states: Sequence[Any], weights: Seque
     given = tuple(weight for weight in weights if weight is not None)
     _check_cell(tuple(input.shape), [tuple(state.shape) for state in states], tuple(given[1].shape), given[0].shape[1])
     _, *last = run_layer(kind, (input, *states, *given), (input.shape[0],))
-    return tuple(select_row(state, (0,)) for state in last)
+    found = tuple(select_row(state, (0,)) for state in last)
+    for state in found:
+        state.window = None  # nobody else holds what it is a view of, and PyTorch's cells return no views
+    return found
 
 
 def _check_cell(given: Shape, states: list[Shape], weight: Shape, features: int) -> None:

@@ -36,9 +36,13 @@ def _squares(a: np.ndarray, b: np.ndarray, how: None) -> np.ndarray:
     return np.multiply(apart, apart, apart)
 
 
+def times_in(apart: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """apart * g in the memory of `apart`, unless g (under vmap) has dimensions of its own."""
+    return np.multiply(apart, g, apart if np.shape(g) in ((), apart.shape) else None)
+
+
 def _squares_back(g: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    apart = np.asarray(a - b)
-    return np.multiply(apart, g * 2, apart)
+    return times_in(np.asarray(a - b), g * 2)
 
 
 # mse_back_row(g, input, target) = 2 * (input - target) * g, with one array made instead of two
@@ -117,7 +121,7 @@ def _bent(a: np.ndarray, b: np.ndarray, bound: float, factor: float) -> np.ndarr
 def _bent_back(g: np.ndarray, a: np.ndarray, b: np.ndarray, bound: float, factor: float) -> np.ndarray:
     apart = np.asarray(a - b)
     clip(apart, apart.dtype.type(-bound), apart.dtype.type(bound), apart)
-    return np.multiply(apart, g * factor, apart)
+    return times_in(apart, g * factor)
 
 
 def _curve(g: Any, a: Any, b: Any, bound: float, factor: float) -> Any:

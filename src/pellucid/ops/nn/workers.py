@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any
 
+from pellucid.native import hands
+
 TURN = Lock()  # held by the kernel that has the threads
 POOL: ThreadPoolExecutor | None = None
 
@@ -23,15 +25,6 @@ def _forget() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
-
-
-def hands() -> int:
-    """How many threads share a kernel's work: as many as the BLAS was told to use, else one per core, at most 8."""
-    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
-        told = os.environ.get(name, "")
-        if told.isdigit() and int(told) > 0:
-            return min(int(told), 8)
-    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 8)
 
 
 HANDS = hands()
