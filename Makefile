@@ -35,12 +35,13 @@ types: $(VENV)/dev.stamp ## check types with mypy, strict on the engine
 layers: $(VENV)/dev.stamp ## check that every module imports only from lower layers
 	$(VENV)/bin/lint-imports --no-logo
 
-docs-test: $(VENV)/dev.stamp ## run the examples of documentation and docstrings; generated pages must be current
+docs-test: $(VENV)/docs.stamp ## run all examples, check the generated pages, build the site and check its links
 	$(RUN) docs/build.py --check
-	$(RUN) -m pytest tests/test_docs.py src/pellucid --doctest-modules
+	$(RUN) -m pytest tests/test_docs.py tests/test_site.py src/pellucid --doctest-modules
 
-docs: $(VENV)/dev.stamp ## write the pages of docs/ that are made of the code's own tables
+docs: $(VENV)/docs.stamp ## write the pages made of the code's own tables, and build the site in build/site
 	$(RUN) docs/build.py
+	$(RUN) docs/website
 
 check: lint types layers docs-test ## lint, types, layers and docs-test
 
@@ -77,6 +78,10 @@ $(VENV)/dev.stamp: pyproject.toml | $(RUN)
 	@$(PIP) --editable '.[dev,compile]'
 	@$(RUN) -m compileall -q src/pellucid
 	@touch $@ $(VENV)/runtime.stamp
+
+$(VENV)/docs.stamp: pyproject.toml | $(VENV)/dev.stamp
+	@$(PIP) --editable '.[docs]'
+	@touch $@
 
 # Tried once for an environment. Its absence is no failure: the tests that need it say so and skip.
 $(VENV)/torch.stamp: | $(RUN)

@@ -1,13 +1,17 @@
 """The labs: solutions pass, starters fail with a reason, wrong work is told what is wrong, and nothing is lost."""
 
 import argparse
+import json
 import math
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 import pellucid
+from pellucid.diagnose.rules import all_rules
+from pellucid.lab import elsewhere
 from pellucid.lab.labs import commands, folder, lab, mutants, running
 from pellucid.lab.labs.checks import build_value
 from pellucid.lab.reading import LabError
@@ -132,6 +136,28 @@ def test_numbers_of_the_texts():
     assert round(math.prod(gains) ** (1 / 20), 2) == 0.13
 
 
+def test_the_doctor_on_the_broken_loop(tmp_path):
+    """The first NaN in pass 0, from the logarithm of a negative output; no zero_grad; a rate that is too high."""
+    work, found = started("broken-training", tmp_path / "work"), tmp_path / "findings.json"
+    printed = tmp_path / "printed"
+    assert elsewhere.run(["-m", "pellucid", "doctor", "broken.py", "--json", str(found)], work, printed, 120) == 1
+    findings = {finding["code"]: finding for finding in json.loads(found.read_text())["findings"]}
+    assert {"log-of-zero", "missing-zero-grad", "learning-rate-too-high"} <= findings.keys()
+    first = findings["log-of-zero"]
+    assert first["line"] == 14 and "first seen in pass 0" in first["evidence"] and "the log of -0." in first["message"]
+
+
+def test_eight_mistakes_and_things_to_try():
+    """The code below the table is run by test_docs."""
+    described = (ROOT / "docs" / "labs.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d) \| (.+?) \|", described, flags=re.MULTILINE)
+    assert [int(number) for number, _ in rows] == list(range(1, 9))
+    for code in re.findall(r"`([a-z]+(?:-[a-z]+)+)`", described.partition("## Eight mistakes")[2].partition("```")[0]):
+        assert code in {rule.code for rule in all_rules()}, code
+    assert len(re.findall(r"^# \d: ", described, flags=re.MULTILINE)) == 8
+    assert described.partition("## Try this")[2].partition("## ")[0].count("\n- ") >= 6
+
+
 # --- wrong work is told what is wrong
 
 WRONG = [
@@ -228,6 +254,13 @@ def test_a_single_test_lets_mutants_survive(tmp_path):
     assert "__mul__ forgets its local derivative" not in missed
 
 
+def test_not_every_mistake_is_named_at_once(tmp_path, judged):
+    work = solved("build-value", tmp_path / "work")
+    (work / "test_value.py").write_text(lab.find("build-value").files["test_value.py"])
+    lines = judged("build-value", work)[-1].splitlines()
+    assert lines[0] == "your tests still pass when" and len(lines) == 10 and lines[-1].endswith(" mistakes more")
+
+
 def test_addition_written_out_is_mutated_as_well():
     source = SOLUTION.replace("self.grad += out.grad", "self.grad = self.grad + out.grad")
     assert [m.mistake for m in mutants.mutants(source)] == [m.mistake for m in MUTANTS]
@@ -317,6 +350,21 @@ def test_start_never_overwrites(tmp_path, capsys, monkeypatch):
     assert (tmp_path / "clipping" / "clipping.py").read_text() == "# mine\n"
     assert call("start", "clipping", "--force") == 0
     assert (tmp_path / "clipping" / "clipping.py").read_text() == lab.find("clipping").files["clipping.py"]
+
+
+def test_inside_the_folder_no_folder_is_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(started("clipping", tmp_path / "mine"))
+    assert call("hint", "clipping") == 0
+    assert "hint 1 of" in capsys.readouterr().out
+    assert call("hint", "checkpointing") == 2
+    assert "was not started in checkpointing" in capsys.readouterr().err
+    assert call("start", "checkpointing") == 0
+    assert (tmp_path / "mine" / "checkpointing" / "segments.py").exists()
+
+
+def test_start_says_what_to_do_next(tmp_path, capsys):
+    assert call("start", "clipping", "--dir", tmp_path / "w") == 0
+    assert f"`pellucid lab check clipping --dir {tmp_path / 'w'}` says how far you are" in capsys.readouterr().out
 
 
 def test_readme_has_the_checklist(tmp_path):

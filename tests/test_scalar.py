@@ -1,15 +1,19 @@
 """The teaching engine: Value, Dual, the small networks, and the pictures. Golden numbers are mission.md's."""
 
 import ast
+import importlib.util
 import inspect
 import json
 import math
 import random
 import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
+import pellucid
 from pellucid.scalar import (
     Dual,
     DualNumber,
@@ -24,6 +28,8 @@ from pellucid.scalar import (
     to_text,
     value,
 )
+
+ROOT = Path(__file__).resolve().parent.parent
 
 # expression, the point, the value, the gradients
 GOLDEN = [
@@ -41,15 +47,14 @@ GOLDEN = [
     (lambda x: (2 * x + 1) ** 3, (1.0,), 27, (54,)),
     (lambda x: x**3 * x.sin(), (1.5,), 3.366546, (6.971829,)),
     (lambda x, z: x.exp() / (x.exp() + z.exp()), (1.0, 2.0), 0.268941, (0.196612, -0.196612)),
-    (lambda a: a.tanh(), (-2.0,), math.tanh(-2), (0.0707,)),
-    (lambda a: a.tanh(), (0.5,), math.tanh(0.5), (0.7864,)),
-    (lambda a: a.relu(), (-0.5,), 0, (0,)),
-    (lambda a: a.relu(), (0.5,), 0.5, (1,)),
+    *[(lambda a: a.tanh(), (x,), math.tanh(x), (slope,))
+      for x, slope in ((-2.0, 0.0707), (-0.5, 0.7864), (0.5, 0.7864), (2.0, 0.0707))],
+    *[(lambda a: a.relu(), (x,), max(x, 0.0), (slope,)) for x, slope in ((-2.0, 0), (-0.5, 0), (0.5, 1), (2.0, 1))],
     (lambda a: a.relu(), (0.0,), 0, (0,)),
     (lambda a: 1 / a - 2 / (3 - a), (2.0,), -1.5, (-2.25,)),
     (lambda a: 5 - a + (-a) * 2 + abs(a), (-3.0,), 17, (-4,)),
     (lambda a: a.sigmoid().log() + a.cos() - a.sqrt(), (0.7,), None, None),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", range(len(GOLDEN)))
@@ -67,6 +72,23 @@ def test_reverse_forward_and_differences_agree_on_the_golden_rows(row):
     if expected is not None:
         assert y.data == pytest.approx(expected, abs=1e-6)
         assert reverse == pytest.approx(slopes, abs=1e-4)
+
+
+def test_the_values_between_have_gradients_too():
+    x = Value(2.0)
+    a = x * 3
+    b = a + 1
+    c = b**2
+    c.backward()
+    assert [node.grad for node in (c, b, a, x)] == [1, 14, 14, 42]
+    x, w, b, t = Value(2.0), Value(0.5), Value(0.1), Value(0.8)
+    z1 = w * x
+    z2 = z1 + b
+    diff = z2 - t
+    loss = diff**2
+    loss.backward()
+    assert [node.data for node in (z1, z2, diff, loss)] == pytest.approx([1.0, 1.1, 0.3, 0.09])
+    assert [node.grad for node in (diff, z2, z1, b, x, w)] == pytest.approx([0.6, 0.6, 0.6, 0.6, 0.3, 1.2])
 
 
 def differences(function, point, eps=1e-5):
@@ -92,11 +114,79 @@ def test_errors_say_what_is_wanted():
         Value(2.0) ** Value(3.0)
     with pytest.raises(TypeError, match="must be an int or a float"):
         Dual(2.0) ** "2"
-    with pytest.raises(TypeError, match="not with str"):
-        Value(2.0) + "3"
+    for operation in (
+        lambda: Value(2.0) + "3", lambda: "3" - Value(2.0), lambda: Value(2.0) - "3", lambda: Value(2.0) / "3",
+        lambda: Value("3"),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match="not with str"):
+            operation()
+    with pytest.raises(TypeError, match=r"not with ndarray: take its number with \.item\(\)"):
+        Value(np.array(3.0))
+    for number in (Value(-1.0), Dual(-1.0, 1.0), Dual(Dual(-1.0, 1.0), 1.0)):
+        with pytest.raises(ValueError, match="only defined for positive scalar values"):
+            number.sqrt()
+    with pytest.raises(ZeroDivisionError):
+        1 / Value(0.0)
     for number in (Value(0.0), Value(-1.0), Dual(0.0, 1.0)):
         with pytest.raises(ValueError, match="log is only defined for positive scalar values"):
             number.log()
+
+
+def test_numbers_at_the_edges():
+    """As PyTorch has them: nothing becomes complex, NaN stays NaN, what overflows is inf."""
+    nan, x = Value(math.nan), Value(0.0)
+    assert all(math.isnan(y.data) for y in (nan.relu(), nan.exp(), nan.log(), nan.sigmoid(), nan.tanh()))
+    assert math.isnan(Dual(math.nan, 1.0).relu().real)
+    assert Value(1000.0).exp().data == Dual(1000.0).exp().real == math.inf
+    x.sqrt().backward()
+    assert x.grad == Dual(0.0, 1.0).sqrt().dual == math.inf
+    assert Value(-40.0).sigmoid().log().data == pytest.approx(-40)
+    assert Value(-8.0) ** -3.0 and (Value(0.0) ** 0).data == 1
+    assert [type(y.data) for y in (Value(np.float32(2)), Value(2.0) + np.float32(1))] == [float, float]
+    assert (np.float64(2.0) * Value(3.0)).data == (np.int64(2) * Value(3.0)).data == 6
+
+
+def test_an_operation_of_ones_own():
+    x = Value(0.5)
+    y = Value(math.sinh(x.data), (x,), "sinh", _local=(math.cosh(x.data),)) * 2
+    y.backward()
+    assert x.grad == 2 * math.cosh(0.5)
+    assert Value(3.0, (x, y), "+", "sum")._prev == {x, y}
+    with pytest.raises(ValueError, match=r"has 2 inputs: _local= takes a derivative each"):
+        Value(3.0, (x, y), "mine").backward()
+    assert x.grad == 2 * math.cosh(0.5)
+
+
+def test_visiting_too_early_is_wrong_even_when_gradients_are_added():
+    """Each node adds to its inputs and at once asks them to pass it on: micrograd's issue 64."""
+
+    def recursive(node):
+        node._backward()
+        for each in node._inputs:
+            recursive(each)
+
+    a = Value(1.0)
+    b = a + a
+    c = b + b
+    c.grad = 1.0
+    recursive(c)
+    assert a.grad != 4
+    a.grad = b.grad = c.grad = 0.0
+    c.backward()
+    assert a.grad == 4
+
+
+def test_what_single_numbers_cost():
+    """Ten thousand parameters are ten thousand Values; a dot product of a thousand is thousands of nodes, or one."""
+    assert len(nn.MLP(98, [100, 1]).parameters()) == 10_001
+    weights = [Value(0.5) for _ in range(1000)]
+    total = weights[0] * 2.0
+    for weight in weights[1:]:
+        total = total + weight * 2.0
+    operations = [node for node in total.graph() if node._inputs]
+    assert len(operations) == 1999
+    y = pellucid.full((1000,), 0.5).requires_grad_() @ pellucid.full((1000,), 2.0)
+    assert y.item() == total.data == 1000 and y.grad_fn.name() == "DotBackward0"
 
 
 def test_leaves_add_up_over_backwards_and_what_is_between_does_not():
@@ -163,6 +253,19 @@ def test_the_engine_is_short_enough_to_read():
     assert longest < 20
 
 
+def test_twice_as_fast_as_micrograd():
+    """On the training of its own demo, where it is installed: bench/scalar.py."""
+    engine = pytest.importorskip("micrograd.engine", reason="micrograd is not installed")
+    network = pytest.importorskip("micrograd.nn")
+    spec = importlib.util.spec_from_file_location("bench_scalar", ROOT / "bench" / "scalar.py")
+    bench = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(bench)
+    points, labels = zip(*moons(100), strict=True)
+    steps = [bench.trainer(*kind, points, labels) for kind in ((engine.Value, network.MLP), (Value, nn.MLP))]
+    theirs, ours = bench.measure(*steps, rounds=5)
+    assert theirs / ours >= bench.GOAL
+
+
 def test_a_neuron_learns_what_mission_md_says():
     w, b = Value(0.3), Value(0.1)
     first = None
@@ -202,6 +305,14 @@ def test_a_network_of_values_tells_two_moons_apart():
             p.data -= (1.0 - 0.9 * step / 60) * p.grad
     right = sum((net(point).data > 0) == (label > 0) for point, label in points)
     assert right >= 38
+
+
+def test_networks_say_what_they_want():
+    with pytest.raises(ValueError, match="2 inputs are wanted here, not 3"):
+        nn.MLP(2, [3, 1])([1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="there is no activation 'rellu'"):
+        nn.MLP(2, [3, 1], "rellu")
+    assert len(nn.MLP(2, [3, 2])([1.0, 2.0])) == 2
 
 
 # --- dual numbers
@@ -254,4 +365,14 @@ def test_pictures_of_a_graph():
     assert to_dot(c).startswith("digraph {")
     picture = to_svg(c)
     assert "<script>" not in picture
+    assert 'label="é | data' in to_dot(Value(1.0, label="é").relu())
     assert len(ElementTree.fromstring(picture).findall("{http://www.w3.org/2000/svg}rect")) == 5
+
+
+def test_a_label_moves_no_cursor_and_nan_is_json():
+    y = Value(math.inf, label="\x1b[31mred\u2028\x00") - Value(math.inf)
+    y.backward()
+    assert "\x1b" not in to_text(y) + to_dot(y) + to_svg(y)
+    ElementTree.fromstring(to_svg(y))
+    graph = json.loads(to_json(y), parse_constant=pytest.fail)
+    assert [node["data"] for node in graph["nodes"]][:2] == ["inf", "inf"] and graph["nodes"][-1]["data"] == "nan"

@@ -71,6 +71,17 @@ def read_deck(path: str | Path | None = None) -> Deck:
     return Deck(" ".join(fields["deck"].text().split()), tuple(cards.values()))
 
 
+def chapter(deck: str, topic: str | None) -> str:
+    """The name of the part of a deck that is about a topic.
+
+    >>> chapter("Pellucid · Autograd", "tensor")
+    'Pellucid · Autograd · Ch 03'
+    """
+    if topic is None:
+        return deck
+    return f"{deck} · Ch {list(TOPICS).index(topic) + 1:02}" if topic in TOPICS else f"{deck} · {topic}"
+
+
 def _card(node: Node) -> Card:
     fields = node.fields(["id", "topic", "front", "back"], ["proof", "only"])
     only = fields["only"].choice(["pellucid", "torch"]) if "only" in fields else None

@@ -2,11 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pellucid.lab.reading import LabError
+from pellucid.lab.terminal import count, reported
 
 if TYPE_CHECKING:
     from pellucid.lab.cards import Card
@@ -22,7 +21,7 @@ def add_commands(commands: Any) -> None:
 
 def _add_drill(commands: Any) -> None:
     drill = commands.add_parser("drill", help="learn facts about autograd with cards, each shown when it is due")
-    drill.add_argument("--new", type=int, default=10, metavar="N", help="how many new cards (default: 10)")
+    drill.add_argument("--new", type=count, default=10, metavar="N", help="how many new cards (default: 10)")
     drill.add_argument("--list", action="store_true", help="list the cards")
     drill.add_argument("--stats", action="store_true", help="what was learned so far, by topic")
     _add_cards(drill)
@@ -31,14 +30,16 @@ def _add_drill(commands: Any) -> None:
     export = actions.add_parser("export", help="write the cards for Anki, or to be read")
     _add_cards(export, default=argparse.SUPPRESS)  # given before or after the word export
     export.add_argument("--format", choices=["tsv", "apkg", "markdown"], default="tsv")
+    export.add_argument("--first", type=count, metavar="N", help="only the first N cards")
     export.add_argument("-o", "--output", metavar="FILE", help="default: the terminal, and cards.apkg")
-    importing = actions.add_parser("import", help="make a YAML deck of a tab separated or markdown file")
+    importing = actions.add_parser("import", help="make a YAML deck of a tab separated, markdown or .apkg file")
     importing.add_argument("file", metavar="FILE")
     importing.add_argument("-o", "--output", metavar="FILE", help="default: the terminal")
 
 
 def _add_quiz(commands: Any) -> None:
     quiz = commands.add_parser("quiz", help="answer questions about autograd; what you compute is run and judged")
+    quiz.add_argument("--file", metavar="FILE", help="other questions than ours (YAML)")
     quiz.add_argument("--topic", help="only questions of this topic")
     quiz.add_argument("--id", help="only this question")
     quiz.add_argument("--lang", choices=["en", "es"], default="en", help="English or Spanish (default: en)")
@@ -55,24 +56,11 @@ def _add_cards(parser: argparse.ArgumentParser, default: str | None = None) -> N
     parser.add_argument("--data", default=default, metavar="FILE", help=DATA_HELP)
 
 
+@reported
 def drill_command(options: argparse.Namespace) -> int:
     """`pellucid drill [export | import]`."""
     actions = {None: _drill, "export": _export, "import": _import}
-    return _reported(actions[options.action], options)
-
-
-def quiz_command(options: argparse.Namespace) -> int:
-    """`pellucid quiz`."""
-    return _reported(_quiz, options)
-
-
-def _reported(action: Callable[[argparse.Namespace], None], options: argparse.Namespace) -> int:
-    """Run an action; what is wrong with the user's files or names is told without a traceback."""
-    try:
-        action(options)
-    except (LabError, OSError) as error:
-        print(f"pellucid: {error}", file=sys.stderr)
-        return 2
+    actions[options.action](options)
     return 0
 
 
@@ -105,17 +93,17 @@ def _cards(options: argparse.Namespace) -> "list[Card]":
 
 
 def _export(options: argparse.Namespace) -> None:
-    from pellucid.lab.cards import Deck, read_deck
+    from pellucid.lab.cards import Deck, chapter, read_deck
     from pellucid.lab.export import TEXTS, write
 
-    cards = _cards(options)
-    deck = Deck(read_deck(options.deck).name, tuple(cards))
+    cards = _cards(options)[: options.first]
+    deck = Deck(chapter(read_deck(options.deck).name, options.topic), tuple(cards))
     output = options.output or ("cards.apkg" if options.format == "apkg" else None)
     if output is None:
         sys.stdout.write(TEXTS[options.format](deck))
     else:
         write(deck, options.format, output)
-        print(f"{len(cards)} cards written to {output}")
+        print(f"{_amount(len(cards))} written to {output}")
 
 
 def _import(options: argparse.Namespace) -> None:
@@ -127,16 +115,22 @@ def _import(options: argparse.Namespace) -> None:
         sys.stdout.write(to_yaml(deck))
         return
     write_bytes(options.output, to_yaml(deck).encode())
-    count = len(read_deck(options.output).cards)
-    print(f"{count} cards written to {options.output}: pellucid drill --deck {Path(options.output)}")
+    amount = _amount(len(read_deck(options.output).cards))
+    print(f"{amount} written to {options.output}: pellucid drill --deck {options.output}")
 
 
-def _quiz(options: argparse.Namespace) -> None:
+def _amount(cards: int) -> str:
+    return "1 card" if cards == 1 else f"{cards} cards"
+
+
+@reported
+def quiz_command(options: argparse.Namespace) -> int:
+    """`pellucid quiz`."""
     from pellucid.lab.progress import Progress
     from pellucid.lab.questions import chosen, read_questions
     from pellucid.lab.quiz import take
 
-    questions = chosen(read_questions(), options.topic, options.id)
+    questions = chosen(read_questions(options.file), options.topic, options.id)
     if options.list:
         for each in questions:
             print(f"{each.id}  {each.topic:<10} {each.question[options.lang].splitlines()[0]}")
@@ -145,3 +139,4 @@ def _quiz(options: argparse.Namespace) -> None:
             take(questions, options.lang, progress)
     else:
         take(questions, options.lang)
+    return 0

@@ -1,5 +1,6 @@
 """A learner's program in a process of its own: with a limit of time and of what it may write, and an end for sure."""
 
+import math
 import os
 import signal
 import subprocess
@@ -9,29 +10,49 @@ from pathlib import Path
 
 __all__ = ["bounded", "run", "tail"]
 
+PATIENCE = 3  # on a busy machine a second of work takes so many of the clock's
 HOME = str(Path(__file__).resolve().parents[2])  # where this Pellucid is, for the process to find the same one
 
 
 def run(arguments: list[str], folder: Path, printed: Path, limit: float, session: bool = True) -> int | None:
     """Run Python with these arguments in a folder; its exit status, or None if it had to be stopped.
 
-    As a session of its own it is ended together with all that it started, such as the runs of mutants.
+    The limit is in seconds of work, so that a program is not blamed for others that keep the machine busy. As a session
+    of its own it is ended together with all that it started, such as the runs of mutants.
     """
     paths = os.pathsep.join(filter(None, [HOME, os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **os.environ, "PYTHONPATH": paths}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
     with open(printed, "wb") as out:
         process = subprocess.Popen(
             [sys.executable, *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, cwd=folder,
             env=environment, start_new_session=session,
         )  # fmt: skip
         try:
-            return process.wait(limit)
+            by_work = _limited(process.pid, limit)
+            status = process.wait(limit * PATIENCE if by_work else limit)
+            return None if by_work and status == -signal.SIGXCPU else status
         except subprocess.TimeoutExpired:
             return None
         finally:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL) if session and hasattr(os, "killpg") else process.kill()
             process.wait()
+
+
+def _limited(process: int, limit: float) -> bool:
+    """Bound the time of work of a process, which SIGXCPU then ends, without a dump of its memory; only Linux can."""
+    try:
+        from resource import RLIMIT_CORE, RLIMIT_CPU, prlimit
+    except ImportError:
+        return False
+    seconds = math.ceil(limit)
+    with suppress(
+        ProcessLookupError, PermissionError, ValueError
+    ):  # it has ended, or a lower bound is in force already
+        prlimit(process, RLIMIT_CPU, (seconds, seconds + 5))
+        prlimit(process, RLIMIT_CORE, (0, 0))
+    return True
 
 
 def tail(file: Path) -> str:

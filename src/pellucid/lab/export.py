@@ -1,30 +1,25 @@
-"""Decks on their way to other programs and back: tab separated text and .apkg for Anki, markdown for people.
+"""Decks on their way to other programs and back: tab separated text for Anki, markdown for people; anki.py does .apkg.
 
 A card keeps its id on every way (Anki calls it the note's GUID), so that importing a newer deck updates the cards that
-are there already. What a card says is text: where the other side reads HTML, it is escaped.
+are there already.
 """
 
 import csv
-import html
+import hashlib
 import io
 import itertools
-import json
 import os
 import re
-import sqlite3
-import tempfile
 import time
-import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from pellucid.lab.anki import from_apkg, to_apkg
 from pellucid.lab.cards import IDENTIFIER, Card, Deck
 from pellucid.lab.reading import LabError, Place, needed, read_text
 from pellucid.serialization.atomic import write_whole
 
-# Anki knows decks and note types by these numbers: they must never change.
-DECK_NUMBER, MODEL_NUMBER = 2_051_118_347, 1_904_225_561
 HEADERS = ["#separator:tab", "#html:false", "#notetype:Basic", "#tags column:3", "#guid column:4"]
 HEADING = re.compile(r"## ([^ ]+) · ([^ ]+)")
 MARKUP = re.compile(r"[\\`*_\[<&~]|^[#>+=-]", re.MULTILINE)
@@ -85,8 +80,13 @@ def from_tsv(text: str, file: str) -> Deck:
         place = Place(file, line, 1)
         if not 2 <= len(row) <= 4:
             raise place.error(f"a front and a back, separated by a tab, are wanted here; there are {len(row)} columns")
-        cards.append((place, [*row, *["imported", f"card-{len(cards) + 1:03}"][len(row) - 2 :]]))
+        cards.append((place, [*row, *["imported", _name_of(row[0])][len(row) - 2 :]]))
     return _deck(name, ((place, row[3], row[2], row[0], row[1]) for place, row in cards), file)
+
+
+def _name_of(front: str) -> str:
+    """An id for a card that has none. The same front gives the same, however many cards there are in the file."""
+    return "card-" + hashlib.sha256(front.strip().encode()).hexdigest()[:12]
 
 
 def _checked_settings(settings: Sequence[str], file: str) -> str:
@@ -186,57 +186,41 @@ def _text(lines: list[str]) -> str:
     return re.sub(r"\\(.)", r"\1", "\n".join(lines)).strip()
 
 
-# --- .apkg
-
-
-def to_apkg(deck: Deck, timestamp: float) -> bytes:
-    """An Anki package. The same deck at the same moment gives the same bytes."""
-    genanki = needed("genanki", "genanki")
-    template = {"name": "Card 1", "qfmt": "{{Front}}", "afmt": "{{FrontSide}}<hr id=answer>{{Back}}"}
-    fields = [{"name": "Front"}, {"name": "Back"}]
-    model = genanki.Model(MODEL_NUMBER, "Basic (Pellucid)", fields=fields, templates=[template])
-    notes = genanki.Deck(DECK_NUMBER, deck.name)
-    for card in deck.cards:
-        texts = [html.escape(text).replace("\n", "<br>") for text in (card.front, card.back)]
-        notes.add_note(genanki.Note(model, texts, tags=[card.topic], guid=genanki.guid_for(card.id)))
-    with tempfile.TemporaryDirectory(prefix="pellucid-anki-") as folder:
-        # Not by the package's own write_to_file, which leaves its database behind in the temporary folder.
-        file = Path(folder) / "collection.anki2"
-        connection = sqlite3.connect(file)
-        genanki.Package(notes).write_to_db(connection.cursor(), timestamp, itertools.count(int(timestamp * 1000)))
-        connection.commit()
-        connection.close()
-        return _zipped({"collection.anki2": file.read_bytes(), "media": json.dumps({}).encode()})
-
-
-def _zipped(files: dict[str, bytes]) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, raw in files.items():
-            archive.writestr(zipfile.ZipInfo(name), raw, zipfile.ZIP_DEFLATED)
-    return out.getvalue()
-
-
 # --- back into a deck of ours
 
 
 def read_foreign(path: str | Path) -> Deck:
-    """Read a deck from a .tsv, .txt or .md file."""
+    """Read a deck from an .apkg, .tsv, .txt or .md file."""
     readers = {".tsv": from_tsv, ".txt": from_tsv, ".md": from_markdown, ".markdown": from_markdown}
     ending = Path(path).suffix.lower()
+    if ending == ".apkg":
+        return _of_notes(path)
     if ending not in readers:
-        raise LabError(f"{path}: {ending or 'a file without ending'} is not known here; one of {', '.join(readers)}")
+        known = ", ".join([".apkg", *readers])
+        raise LabError(f"{path}: {ending or 'a file without ending'} is not known here; one of {known}")
     return readers[ending](read_text(path), str(path))
 
 
-def _deck(name: str, cards: Iterator[tuple[Place, str, str, str, str]], file: str) -> Deck:
+def _of_notes(path: str | Path) -> Deck:
+    """A deck of the notes of an Anki package; what is no name of ours (a GUID, a tag) gives way to one."""
+    name, notes = from_apkg(path)
+    cards = []
+    for number, (guid, front, back, tags) in enumerate(notes, 1):
+        topic = next((tag for tag in tags if IDENTIFIER.fullmatch(tag)), "imported")
+        id = guid if IDENTIFIER.fullmatch(guid) else _name_of(front)
+        cards.append((Place(str(path), number, 1), id, topic, front, back))
+    return _deck(name, cards, str(path))
+
+
+def _deck(name: str, cards: Iterable[tuple[Place, str, str, str, str]], file: str) -> Deck:
     found: dict[str, Card] = {}
     for place, id, topic, front, back in cards:
         for word in (id, topic):
             if not IDENTIFIER.fullmatch(word):
                 raise place.error(f"{word[:40]!r} is no identifier", "small letters, digits and hyphens")
         if id in found:
-            raise place.error(f"the id {id!r} stands here twice")
+            twice = "this card" if found[id].front == front.strip() else f"the id {id!r}"
+            raise place.error(f"{twice} stands here twice")
         try:
             found[id] = Card(id, topic, front.strip(), back.strip())
         except LabError as error:

@@ -25,6 +25,7 @@ from pellucid.lab.reading import LabError
 
 LIMIT = 20.0  # seconds; importing Pellucid on a busy machine takes one or two of them
 PRINTED = 100_000  # bytes a program may print
+DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")  # 0,5 in Spanish
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\s*[=:]\s*([^,;\n]+)")
 
 
@@ -46,7 +47,10 @@ def grade(question: Question, answer: str, language: str = "en", limit: float = 
     >>> grade(diamond, "a = 3, b = 5").remarks
     ('b: 5 is not the whole gradient; the path through the sum is missing',)
     """
-    return GRADERS[question.kind](question, answer.strip(), language, limit)
+    answer = answer.strip()
+    if language == "es" and question.parts and "(" not in answer:
+        answer = DECIMAL_COMMA.sub(".", answer)
+    return GRADERS[question.kind](question, answer, language, limit)
 
 
 def _grade_choices(question: Question, answer: str, language: str, limit: float) -> Verdict:
@@ -149,7 +153,7 @@ def run(
         try:
             found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
         except (OSError, ValueError):  # the program ended the process
-            found = {"values": {}, "remarks": [say(language, "failed", text=f"exit {status}")]}
+            found = {"values": {}, "remarks": [say(language, "failed", text=say(language, "ended", status=status))]}
         return found | {"printed": elsewhere.tail(printed)}
 
 
@@ -179,15 +183,15 @@ def _run_here(work: dict[str, Any], remarks: list[str]) -> dict[str, float]:
             exec(compile(work["check"], "<check>", "exec"), space | {"expect": expect})
             return {name: float(space[name]) for name in work["names"]}
         except Exception as error:
-            remarks.append(say(language, "failed", text=_last_line(error)))
+            remarks.append(say(language, "failed", text=_last_line(error, language)))
             return {}
 
 
-def _last_line(error: Exception) -> str:
+def _last_line(error: Exception, language: str) -> str:
     """The error with the learner's line."""
     text = traceback.format_exception_only(error)[-1].strip()
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "<answer>"]
-    return f"{text} (line {lines[-1]})" if lines else text
+    return say(language, "line", text=text, line=lines[-1]) if lines else text
 
 
 if __name__ == "__main__":

@@ -2,9 +2,8 @@
 
 import re
 
-from pellucid.lab.cards import TOPICS
 from pellucid.lab.export import masked
-from pellucid.lab.questions import Question, read_questions
+from pellucid.lab.questions import QUIZZES, Question, read_questions
 
 HEADS = {
     "en": """# Quizzes
@@ -33,8 +32,8 @@ def quiz_page(language: str) -> str:
     '# Quizzes'
     """
     questions = read_questions()
-    lines = [HEADS[language].format(count=len(questions), topics=len(TOPICS))]
-    for number, (topic, title) in enumerate(TOPICS.items(), 1):
+    lines = [HEADS[language].format(count=len(questions), topics=len(QUIZZES))]
+    for number, (topic, title) in enumerate(QUIZZES.items(), 1):
         lines += ["", f"## {number:02} {title[language]}"]
         for question in questions:
             if question.topic == topic:

@@ -8,6 +8,7 @@
 A part whose number is a sum over paths names them, so that a learner can be told which one is missing.
 """
 
+import difflib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,14 @@ REQUIRED = {
 OPTIONAL = {
     "single": ["compute"], "multiple": ["compute"], "numeric": ["tolerance"], "free": ["parts", "compute"], "code": [],
 }  # fmt: skip
+
+# The topics of the quizzes in the order of their numbers: those of the cards, and three that go across them.
+QUIZZES = {
+    **TOPICS,
+    "exercises": {"en": "Exercises", "es": "Ejercicios"},
+    "interview": {"en": "Questions of an interview", "es": "Preguntas de una entrevista"},
+    "scenarios": {"en": "What would you do?", "es": "¿Qué harías?"},
+}
 
 Text = dict[str, str]  # by language
 
@@ -104,14 +113,16 @@ def read_questions(path: str | Path | None = None) -> list[Question]:
 
 def chosen(questions: list[Question], topic: str | None, id: str | None) -> list[Question]:
     """The questions of a topic, or the one with an id, or all."""
-    if id is not None:
-        found = [question for question in questions if question.id == id]
-        if not found:
-            raise LabError(f"there is no question {id!r}: they are {questions[0].id} to {questions[-1].id}")
-        return found
-    if topic is not None and topic not in TOPICS:
-        raise LabError(f"there is no topic {topic!r}: choose one of {', '.join(TOPICS)}")
-    return [question for question in questions if topic in (None, question.topic)]
+    if topic is not None and topic not in QUIZZES:
+        raise LabError(f"there is no topic {topic!r}: choose one of {', '.join(QUIZZES)}")
+    if id is not None and id not in {question.id for question in questions}:
+        near = difflib.get_close_matches(id, [question.id for question in questions], n=1)
+        hint = f"did you mean {near[0]}?" if near else f"they are {questions[0].id} to {questions[-1].id}"
+        raise LabError(f"there is no question {id!r}: {hint}")
+    found = [question for question in questions if topic in (None, question.topic) and id in (None, question.id)]
+    if not found:
+        raise LabError(f"{id} is no question of the topic {topic}")
+    return found
 
 
 def _question(node: Node) -> Question:
@@ -119,7 +130,7 @@ def _question(node: Node) -> Question:
         raise node.place.error("a question needs a `kind`", f"one of {', '.join(REQUIRED)}")
     kind = node.content["kind"].choice(REQUIRED)
     fields = node.fields([*ALWAYS, *REQUIRED[kind]], ["predict", *OPTIONAL[kind]])
-    topic = fields["topic"].choice(TOPICS)
+    topic = fields["topic"].choice(QUIZZES)
     texts: dict[str, Any] = {name: _text(fields[name]) for name in ("predict", "worked") if name in fields}
     texts |= {name: fields[name].text() for name in ("compute", "starter", "solution", "check") if name in fields}
     return Question(
@@ -132,7 +143,7 @@ def _question(node: Node) -> Question:
 
 def _numbered(node: Node, topic: str) -> str:
     """An id like q-07-01, whose first number is that of its topic."""
-    text, number = node.text(), list(TOPICS).index(topic) + 1
+    text, number = node.text(), list(QUIZZES).index(topic) + 1
     found = NUMBERED.fullmatch(text)
     if not found or int(found[1]) != number:
         raise node.place.error(f"{text[:40]!r} is no id for the topic {topic}", f"q-{number:02}-01")

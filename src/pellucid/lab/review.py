@@ -8,6 +8,7 @@ from pathlib import Path
 from pellucid.lab.cards import Card, read_deck
 from pellucid.lab.progress import Progress, utc_now
 from pellucid.lab.reading import needed
+from pellucid.lab.terminal import tell, typed
 
 AHEAD = timedelta(minutes=20)  # what was just learned is asked again before the session ends
 RATINGS = "1 forgotten, 2 hard, 3 good, 4 easy"
@@ -53,10 +54,10 @@ def queue(progress: Progress, cards: Sequence[Card], new: int, now: Callable[[],
 
 def _ask(progress: Progress, card: Card) -> datetime | None:
     """Show a card, front and back, and write down how well it was known; None when the learner wants to stop."""
-    print(f"[{card.topic}] {card.front}")
+    tell(f"[{card.topic}] {card.front}")
     if _line("(Enter turns the card, q quits) ") in ("q", None):
         return None
-    print(card.back)
+    tell(card.back)
     while (answer := _line(PROMPT)) not in ("q", None):
         if answer == "p":
             print(card.proof or "this card has no snippet")
@@ -67,11 +68,8 @@ def _ask(progress: Progress, card: Card) -> datetime | None:
 
 def _line(prompt: str) -> str | None:
     """What was typed; None at the end of the input."""
-    try:
-        return input(prompt).strip().lower()
-    except (EOFError, KeyboardInterrupt):
-        print()
-        return None
+    line = typed(prompt)
+    return None if line is None else line.strip().lower()
 
 
 def _span(span: timedelta) -> str:
@@ -92,7 +90,7 @@ def _outlook(progress: Progress, cards: Sequence[Card]) -> str:
     known = {card.id for card in cards}
     dates = [due for card, due in progress.dates().items() if card in known]
     if not dates:
-        return "Nothing is due yet."
+        return "No card was begun yet."
     wait = min(dates) - utc_now()
     return "More are due now." if wait.total_seconds() <= 0 else f"The next is due in {_span(wait)}."
 

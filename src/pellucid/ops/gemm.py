@@ -11,7 +11,8 @@ import numpy as np
 from pellucid.native import hands, native, words
 from pellucid.native.words import Array
 
-WORTH = 1 << 18  # multiplications from which on NumPy's BLAS would wake its threads, and the cores share the work
+WORTH = 1 << 18  # multiplications from which on NumPy's BLAS would wake its threads
+SHARED = 1 << 20  # multiplications from which on the cores share the work
 
 
 @native
@@ -84,20 +85,29 @@ def gemm(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.nda
     if m * n * k >= WORTH and inner == k and _shareable(a, b, bias):
         first, second = across(a), across(b)
         if first is not None and second is not None:
-            c = np.empty((m, n), a.dtype)
-            by_rows = m >= n
-            step = -(-(m if by_rows else n) // hands())
-            strips = -(-(m if by_rows else n) // step)
-            given = c if bias is None else bias
-            gemm_loop(
-                strips, WORTH, a, b, c, given, first, second, m, n, k, step, by_rows, bias is not None,
-                m * n * k > strips * WORTH,
-            )  # fmt: skip
-            return c
+            return _in_strips(a, b, bias, first, second)
     y = np.dot(a, b)
     if bias is not None:
         y += bias
     return y  # type: ignore[no-any-return]
+
+
+def _in_strips(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None, first: int, second: int) -> np.ndarray:
+    """A product in strips along its longer side: one for each core, or for one core if they are not worth waking."""
+    (m, k), n = a.shape, b.shape[1]
+    c = np.empty((m, n), a.dtype)
+    work, by_rows = m * n * k, m >= n
+    size, share = max(m, n), WORTH
+    if work < SHARED:
+        step, share = max(1, WORTH // (work // size)), 1
+    else:
+        step = -(-size // hands())
+    strips = -(-size // step)
+    gemm_loop(
+        strips, share, a, b, c, c if bias is None else bias, first, second, m, n, k, step, by_rows, bias is not None,
+        work > strips * WORTH,
+    )  # fmt: skip
+    return c
 
 
 def stacked(a: np.ndarray, b: np.ndarray) -> Any:

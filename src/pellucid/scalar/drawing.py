@@ -1,6 +1,7 @@
 """A graph of Values as text, JSON, Graphviz DOT or SVG, left to right in the order of computation."""
 
 import json
+import math
 from html import escape
 from typing import Any
 
@@ -11,7 +12,17 @@ BOX, GAP = (150, 54), (60, 22)  # width and height of a box, and of the space be
 
 def _named(root: Value) -> dict[Value, str]:
     """A name for every value of a graph: its label, or v1, v2, ... in the order of computation."""
-    return {node: node.label or f"v{i}" for i, node in enumerate(root.graph(), 1)}
+    return {node: _shown(node.label) or f"v{i}" for i, node in enumerate(root.graph(), 1)}
+
+
+def _shown(label: str) -> str:
+    """A label without what would move a terminal's cursor, or is no character of XML."""
+    return "".join(character for character in label if character.isprintable())
+
+
+def _finite(number: float) -> float | str:
+    """A number as JSON can hold it: NaN and inf become text."""
+    return number if math.isfinite(number) else str(number)
 
 
 def to_text(root: Value) -> str:
@@ -46,15 +57,20 @@ def _formula(node: Value, names: dict[Value, str]) -> str:
 
 
 def to_json(root: Value) -> str:
-    """The nodes with their numbers, operations and inputs, and the local derivative on every edge."""
+    """The nodes with their numbers, operations and inputs, and the local derivative on every edge.
+
+    >>> a = Value(3.0, label="a")
+    >>> json.loads(to_json(a * a))["edges"]
+    [{'from': 0, 'to': 1, 'local': 3.0}, {'from': 0, 'to': 1, 'local': 3.0}]
+    """
     numbers = {node: i for i, node in enumerate(root.graph())}
     names = _named(root)
     nodes = [
-        {"id": i, "name": names[node], "op": node._op, "data": node.data, "grad": node.grad}
+        {"id": i, "name": names[node], "op": node._op, "data": _finite(node.data), "grad": _finite(node.grad)}
         for node, i in numbers.items()
     ]
     edges = [
-        {"from": numbers[value], "to": i, "local": local}
+        {"from": numbers[value], "to": i, "local": _finite(local)}
         for node, i in numbers.items()
         for value, local in zip(node._inputs, node._local, strict=True)
     ]
@@ -66,7 +82,9 @@ def to_dot(root: Value) -> str:
     numbers = {node: i for i, node in enumerate(root.graph())}
     lines = ["digraph {", "  rankdir=LR; node [shape=box];"]
     for node, i in numbers.items():
-        label = json.dumps(f"{node.label or node._op} | data {node.data:.4g} | grad {node.grad:.4g}")
+        label = json.dumps(
+            f"{_shown(node.label) or node._op} | data {node.data:.4g} | grad {node.grad:.4g}", ensure_ascii=False
+        )
         lines.append(f"  n{i} [label={label}];")
     lines += [f"  n{numbers[value]} -> n{i};" for node, i in numbers.items() for value in node._inputs]
     return "\n".join([*lines, "}"])

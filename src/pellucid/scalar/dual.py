@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pellucid.scalar import plain
+
 Part = Any  # a number, or a Dual
 
 
@@ -51,9 +53,10 @@ class Dual:
             raise TypeError(
                 f"the power must be an int or a float, not {type(power).__name__}: a ** b is exp(b * log a)"
             )
-        if power == 0:
-            return Dual(self.real**0, self.dual * 0.0)
-        return Dual(self.real**power, self.real ** (power - 1) * power * self.dual)
+        if isinstance(self.real, Dual):
+            slope = self.real ** (power - 1) * power if power else 0.0
+            return Dual(self.real**power, slope * self.dual)
+        return Dual(plain.power(self.real, power), plain.slope_of_power(self.real, power) * self.dual)
 
     def __rsub__(self, other: Part) -> "Dual":
         return lifted(other) - self
@@ -87,7 +90,7 @@ class Dual:
         return Dual(y, y * (1 - y) * self.dual)
 
     def relu(self) -> "Dual":
-        return self if value_of(self) > 0 else Dual(self.real * 0.0, self.dual * 0.0)
+        return Dual(self.real * 0.0, self.dual * 0.0) if value_of(self) <= 0 else self
 
     def sqrt(self) -> "Dual":
         return self**0.5
@@ -111,27 +114,21 @@ def value_of(number: Part) -> float:
     return float(number)
 
 
-def _function(name: str, plain: Callable[[float], float]) -> Callable[[Part], Part]:
+def _function(name: str, of_number: Callable[[float], float]) -> Callable[[Part], Part]:
     """A function of numbers that also takes dual numbers (and Values)."""
 
     def function(x: Part) -> Part:
-        return getattr(x, name)() if hasattr(x, name) else plain(x)
+        return getattr(x, name)() if hasattr(x, name) else of_number(x)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{name} of a number, a Dual or a Value."
     return function
 
 
-def _log(x: float) -> float:
-    if x <= 0:
-        raise ValueError("log is only defined for positive scalar values")
-    return math.log(x)
-
-
-exp, log = _function("exp", math.exp), _function("log", _log)
+exp, log = _function("exp", plain.exp), _function("log", plain.log)
 sin, cos = _function("sin", math.sin), _function("cos", math.cos)
 tanh, sqrt = _function("tanh", math.tanh), _function("sqrt", math.sqrt)
-sigmoid = _function("sigmoid", lambda x: 0.5 * (1 + math.tanh(0.5 * x)))
+sigmoid = _function("sigmoid", plain.sigmoid)
 relu = _function("relu", lambda x: max(x, 0.0))
 
 

@@ -3,7 +3,8 @@
 import random
 from collections.abc import Sequence
 
-from pellucid.scalar.value import Number, Value
+from pellucid.scalar.plain import Number
+from pellucid.scalar.value import Value
 
 
 class Neuron:
@@ -12,9 +13,13 @@ class Neuron:
     def __init__(self, inputs: int, activation: str = "relu") -> None:
         self.w = [Value(random.uniform(-1, 1), label=f"w{i}") for i in range(inputs)]
         self.b = Value(0.0, label="b")
+        if activation and not callable(getattr(Value, activation, None)):
+            raise ValueError(f"there is no activation {activation!r}: name a method of Value, such as 'tanh', or ''")
         self.activation = activation
 
     def __call__(self, x: "Sequence[Value | Number]") -> Value:
+        if len(x) != len(self.w):
+            raise ValueError(f"{len(self.w)} inputs are wanted here, not {len(x)}")
         total = self.b
         for weight, value in zip(self.w, x, strict=True):
             total = total + weight * value

@@ -8,7 +8,7 @@ import math
 from itertools import count
 from operator import attrgetter
 
-Number = int | float
+from pellucid.scalar import plain
 
 
 class Value:
@@ -24,10 +24,10 @@ class Value:
     __slots__ = ("__weakref__", "_inputs", "_local", "_made", "_op", "data", "grad", "label")
 
     def __init__(
-        self, data: Number, _children: tuple["Value", ...] = (), _op: str = "", label: str = "",
-        _local: tuple[Number, ...] = (),
+        self, data: plain.Number, _children: tuple["Value", ...] = (), _op: str = "", label: str = "",
+        _local: tuple[plain.Number, ...] = (),
     ) -> None:  # fmt: skip
-        self.data = data
+        self.data = data if _children else plain.number(data)
         self.grad = 0.0
         self.label = label
         self._inputs = _children
@@ -57,6 +57,8 @@ class Value:
         """
         order = self.graph()
         for node in order:
+            if len(node._local) != len(node._inputs):
+                raise ValueError(f"{node} ({node._op}) has {len(node._inputs)} inputs: _local= takes a derivative each")
             if node._inputs:
                 node.grad = 0.0  # what is between keeps nothing of an earlier pass; the leaves add up
         self.grad += 1.0
@@ -75,35 +77,35 @@ class Value:
 
     # --- arithmetic: the result, the inputs, the sign, the local derivatives
 
-    def __add__(self, other: "Value | Number") -> "Value":
-        other = other if isinstance(other, Value) else constant(other)
+    def __add__(self, other: "Value | plain.Number") -> "Value":
+        other = other if isinstance(other, Value) else Value(other)
         return Value(self.data + other.data, (self, other), "+", "", (1.0, 1.0))
 
-    def __mul__(self, other: "Value | Number") -> "Value":
-        other = other if isinstance(other, Value) else constant(other)
+    def __mul__(self, other: "Value | plain.Number") -> "Value":
+        other = other if isinstance(other, Value) else Value(other)
         return Value(self.data * other.data, (self, other), "*", "", (other.data, self.data))
 
-    def __pow__(self, power: Number) -> "Value":
+    def __pow__(self, power: plain.Number) -> "Value":
         if not isinstance(power, (int, float)):
             raise TypeError(
                 f"the power must be an int or a float, not {type(power).__name__}: a ** b is exp(b * log a)"
             )
         x = self.data
-        return Value(x**power, (self,), f"**{power}", "", (power * x ** (power - 1) if power else 0.0,))
+        return Value(plain.power(x, power), (self,), f"**{power}", "", (plain.slope_of_power(x, power),))
 
     def __neg__(self) -> "Value":
         return self * -1
 
-    def __sub__(self, other: "Value | Number") -> "Value":
-        return self + -other
+    def __sub__(self, other: "Value | plain.Number") -> "Value":
+        return self + -(other if isinstance(other, Value) else plain.number(other))
 
-    def __truediv__(self, other: "Value | Number") -> "Value":
-        return self * (other**-1)
+    def __truediv__(self, other: "Value | plain.Number") -> "Value":
+        return self * (other**-1 if isinstance(other, Value) else plain.power(plain.number(other), -1))
 
-    def __rsub__(self, other: Number) -> "Value":
+    def __rsub__(self, other: plain.Number) -> "Value":
         return -self + other
 
-    def __rtruediv__(self, other: Number) -> "Value":
+    def __rtruediv__(self, other: plain.Number) -> "Value":
         return self**-1 * other
 
     __radd__, __rmul__ = __add__, __mul__
@@ -111,25 +113,23 @@ class Value:
     # --- functions
 
     def relu(self) -> "Value":
-        on = self.data > 0  # at exactly 0 the derivative is 0, as in PyTorch
-        return Value(self.data if on else 0.0, (self,), "relu", "", (1.0 if on else 0.0,))
+        off = self.data <= 0  # at exactly 0 the derivative is 0, and NaN stays NaN, as in PyTorch
+        return Value(0.0 if off else self.data, (self,), "relu", "", (0.0 if off else 1.0,))
 
     def tanh(self) -> "Value":
         y = math.tanh(self.data)
         return Value(y, (self,), "tanh", "", (1 - y * y,))
 
     def sigmoid(self) -> "Value":
-        y = 0.5 * (1 + math.tanh(0.5 * self.data))  # 1 / (1 + exp(-x)) would overflow for large negative x
+        y = plain.sigmoid(self.data)
         return Value(y, (self,), "sigmoid", "", (y * (1 - y),))
 
     def exp(self) -> "Value":
-        y = math.exp(self.data) if self.data < 709.7 else math.inf
+        y = plain.exp(self.data)
         return Value(y, (self,), "exp", "", (y,))
 
     def log(self) -> "Value":
-        if self.data <= 0:
-            raise ValueError("log is only defined for positive scalar values")
-        return Value(math.log(self.data), (self,), "log", "", (1 / self.data,))
+        return Value(plain.log(self.data), (self,), "log", "", (1 / self.data,))
 
     def sqrt(self) -> "Value":
         return self**0.5
@@ -145,10 +145,3 @@ class Value:
 
 
 tick = count().__next__
-
-
-def constant(number: Number) -> Value:
-    """A Python number that meets a Value."""
-    if not isinstance(number, (int, float)):
-        raise TypeError(f"a Value goes together with a Value, an int or a float, not with {type(number).__name__}")
-    return Value(number)

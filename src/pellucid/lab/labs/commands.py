@@ -1,21 +1,19 @@
 """`pellucid lab list | start | check | hint | solution`: their arguments, and what they call."""
 
 import argparse
-import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pellucid.lab.reading import LabError
+from pellucid.lab.terminal import is_interactive, reported, tell, typed
 
 
 def add_lab_commands(commands: Any) -> None:
     """Add `lab` to the commands of `pellucid`."""
     lab = commands.add_parser("lab", help="learn by building: a starter, a checklist, hints, a solution")
-    lab.set_defaults(function=_reported(_list))
+    lab.set_defaults(function=reported(_list))
     actions = lab.add_subparsers(dest="action", metavar="list | start | check | hint | solution")
-    actions.add_parser("list", help="the labs").set_defaults(function=_reported(_list))
+    actions.add_parser("list", help="the labs").set_defaults(function=reported(_list))
     start = _action(actions, "start", "copy the starter into a folder", _start)
     start.add_argument("--force", action="store_true", help="overwrite what is there")
     check = _action(actions, "check", "go through the checklist", _check)
@@ -30,21 +28,8 @@ def _action(actions: Any, name: str, help: str, function: Callable[[argparse.Nam
     parser = actions.add_parser(name, help=help)
     parser.add_argument("name", metavar="NAME", help="the name of the lab")
     parser.add_argument("--dir", metavar="D", help="your folder (default: the lab's name)")
-    parser.set_defaults(function=_reported(function))
+    parser.set_defaults(function=reported(function))
     return parser
-
-
-def _reported(action: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """What is wrong with names and files is told without a traceback."""
-
-    def reported(options: argparse.Namespace) -> int:
-        try:
-            return action(options)
-        except (LabError, OSError) as error:
-            print(f"pellucid: {error}", file=sys.stderr)
-            return 2
-
-    return reported
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -63,11 +48,13 @@ def _start(options: argparse.Namespace) -> int:
     lab = find(options.name)
     folder = folder_of(lab, options.dir)
     written = start(lab, folder, options.force)
-    print(f"# {lab.title}\n\n{lab.lesson}\n\nYou succeed when:")
-    print("\n".join(f"[ ] {criterion.text}" for criterion in lab.criteria))
-    print("\nwritten: " + ", ".join(map(str, written)))
+    tell(f"# {lab.title}\n\n{lab.lesson}", paragraphs=True)
+    tell("\nYou succeed when:\n" + "\n".join(f"[ ] {criterion.text}" for criterion in lab.criteria))
+    tell("\nwritten: " + ", ".join(map(str, written)))
+    where = f" --dir {folder}" if options.dir is not None else ""
     if not _prediction(lab, folder, options.predict):
-        print(f"Answer with --predict, or when `pellucid lab check {lab.name}` asks.")
+        tell(f"Answer with --predict TEXT, or when `pellucid lab check {lab.name}{where}` asks.")
+    tell(f"\nNow work in {folder}. `pellucid lab check {lab.name}{where}` says how far you are; `hint` helps.")
     return 0
 
 
@@ -78,16 +65,15 @@ def _prediction(lab: Any, folder: Path, given: str | None) -> str:
     state = state_of(lab, folder)
     if state.prediction:
         if given is not None:
-            print(f"Your prediction stays: {state.prediction}")
+            tell(f"Your prediction stays: {state.prediction}")
         return state.prediction
-    print(f"\nPredict, before you run anything. {lab.question}")
-    if given is None and sys.stdin.isatty():
-        with suppress(EOFError):
-            given = input("> ")
+    tell(f"\nPredict, before you run anything.\n{lab.question}", paragraphs=True)
+    if given is None and is_interactive():
+        given = typed("> ")
     state.prediction = (given or "").strip()
     if state.prediction:
         save(folder, state)
-        print(f"Noted: {state.prediction}")
+        tell(f"Noted: {state.prediction}")
     return state.prediction
 
 
@@ -105,12 +91,12 @@ def _check(options: argparse.Namespace) -> int:
     result.outcomes.append(
         Outcome("you made a prediction before the reveal", bool(prediction), "" if prediction else missing)
     )
-    print(f"\n{lab.title}: {sum(o.met for o in result.outcomes)} of {len(result.outcomes)}")
-    print("\n".join(map(str, result.outcomes)))
+    tell(f"\n{lab.title}: {sum(o.met for o in result.outcomes)} of {len(result.outcomes)}")
+    tell("\n".join(map(str, result.outcomes)))
     if not all_met and result.printed:
-        print("\nyour program printed:\n" + result.printed)
+        tell("\nyour program printed:\n" + result.printed)
     if all_met and prediction:
-        print("\n" + compared(lab, prediction))
+        tell("\n" + compared(lab, prediction), paragraphs=True)
     return 0 if result.passed else 1
 
 
@@ -119,7 +105,7 @@ def _hint(options: argparse.Namespace) -> int:
     from pellucid.lab.labs.lab import find
 
     lab = find(options.name)
-    print(next_hint(lab, folder_of(lab, options.dir)))
+    tell(next_hint(lab, folder_of(lab, options.dir)), paragraphs=True)
     return 0
 
 

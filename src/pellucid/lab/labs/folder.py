@@ -25,8 +25,17 @@ class State:
 
 
 def folder_of(lab: Lab, given: str | None) -> Path:
-    """Where the learner works: the folder that was given, or one with the lab's name."""
-    return Path(given if given is not None else lab.name)
+    """Where the learner works: the folder that was given, this one if the lab was started in it, or one of its name."""
+    if given is not None:
+        return Path(given)
+    return Path() if not Path(lab.name).exists() and _started(lab, Path()) else Path(lab.name)
+
+
+def _started(lab: Lab, folder: Path) -> bool:
+    try:
+        return state_of(lab, folder).lab == lab.name
+    except LabError:
+        return False
 
 
 def start(lab: Lab, folder: Path, force: bool = False) -> list[Path]:
