@@ -10,6 +10,7 @@ import pytest
 import pellucid as torch
 from pellucid import nn
 from pellucid.explorer import Training, examples, explore, page, snapshot, snapshot_source, watching
+from pellucid.explorer.snapshot import changed, look
 from pellucid.scalar import Value
 from pellucid.testing import graphs
 
@@ -314,6 +315,99 @@ def test_random_programs_have_the_gradients_of_backward():
                     assert found == pytest.approx(expected, nan_ok=True)
                     checked += 1
     assert checked > 60
+
+
+def test_a_parameter_shows_the_values_that_the_graph_was_computed_with():
+    with watching() as watch:
+        norm = nn.LayerNorm(3)  # made with ones in place, after its memory
+        w = torch.zeros(2, requires_grad=True)
+        for _ in range(3):
+            with torch.no_grad():
+                w.add_(1.0)
+            y = (w * w).sum() + norm(torch.ones(1, 3)).sum()
+    nodes = by_name(snapshot(y, watch=watch, scope={"norm": norm, "w": w}))
+    assert nodes["norm.weight"]["value"]["numbers"] == [1, 1, 1]
+    assert nodes["w"]["value"]["numbers"] == [3, 3] and nodes["w"]["grad"]["numbers"] == [6, 6]
+
+
+def test_what_is_kept_for_backward_is_counted():
+    x = torch.ones(10, 10, requires_grad=True)
+    nodes = by_name(snapshot(lambda x: (x * x).sum(), x))
+    assert nodes["(x * x)"]["saved"] == 400 and "saved" not in nodes["y"]
+
+
+def test_a_finished_tensor_shows_the_data_that_its_rules_kept():
+    x, w = torch.ones(2, 3), torch.ones(3, requires_grad=True)
+    nodes = by_name(snapshot((x @ w).sum()))
+    assert nodes["x"]["op"] == "constant" and nodes["x"]["grad"] is None
+
+
+# --- changed numbers, computed by Pellucid
+
+
+torch.manual_seed(3)
+DATA, CLASSES = torch.randn(4, 6), torch.tensor([0, 1, 2, 0])
+REPEATED = {
+    "square": lambda w: (w * w).sum(),
+    "layer": lambda w: torch.tanh(DATA @ w).pow(2).mean(),
+    "cross entropy": lambda w: nn.functional.cross_entropy(DATA @ w, CLASSES),
+    "layer norm": lambda w: (nn.functional.layer_norm(DATA @ w, (3,)) ** 3).sum(),
+    "several results": lambda w: (w.unbind(0)[0] * w.unbind(0)[1]).sum(),
+    "one of several": lambda w: (DATA @ w).max(1)[0].sum(),
+    "cat": lambda w: torch.cat([DATA @ w, w[:4]], 1).std(),
+    "detach": lambda w: ((DATA @ w).detach() * w[:4]).sum(),
+    "softmax": lambda w: (torch.softmax(DATA @ w, 1) ** 2).sum(),
+    "attention": lambda w: nn.functional.scaled_dot_product_attention(w[None], w[None], w[None]).sum(),
+    "not scalar": lambda w: w * 2 + w.sum(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_a_program_is_run_again_with_other_numbers(name):
+    """Values, gradients and sentences are those of a fresh run with the other numbers."""
+    function = REPEATED[name]
+    start, other = np.linspace(-1, 1, 18).reshape(6, 3), np.linspace(0.3, -2, 18).reshape(6, 3)
+    w = torch.tensor(start, dtype=torch.float32, requires_grad=True)
+    seen = look(function, w, scope={"w": w})
+    before = json.dumps(seen.data)
+    place = by_name(seen.data)["w"]["id"]
+    told = changed(seen.program, {place: other})
+    v = torch.tensor(other, dtype=torch.float32, requires_grad=True)
+    fresh = look(function, v, scope={"w": v}).data
+    for found, expected in zip(told["nodes"], fresh["nodes"], strict=True):
+        for kind in ("value", "grad"):
+            assert (found[kind] is None) == (expected[kind] is None)
+            if found[kind] and "numbers" in found[kind]:
+                assert found[kind]["numbers"] == pytest.approx(expected[kind]["numbers"], rel=1e-5, abs=1e-6)
+    assert told["captions"] == [step["caption"] for step in fresh["backward"]]
+    assert json.dumps(seen.data) == before and w.grad is None
+
+
+def test_a_model_is_run_again():
+    model = nn.Sequential(
+        nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dropout=0.0), nn.Linear(8, 2), nn.LogSoftmax(-1)
+    )
+    seen = look(lambda model, x: model(x)[0, 0, 1], model, torch.randn(1, 3, 8))
+    weight = next(node for node in seen.data["nodes"] if node["called"] == "model.1.weight")
+    other = np.asarray(model[1].weight.array) * 2
+    told = changed(seen.program, {weight["id"]: other})
+    assert told["captions"][0] == seen.data["backward"][0]["caption"]
+    assert told["nodes"][seen.data["root"]]["value"] != seen.data["nodes"][seen.data["root"]]["value"]
+
+
+def test_what_comes_out_differently_is_refused():
+    x = torch.ones(4, requires_grad=True)
+    program = look(lambda x: (x * 2).sum(), x).program
+    program.graph.items[1].value = np.zeros(4, np.float32)  # as if a row had drawn other numbers
+    with pytest.raises(ValueError, match="differently"):
+        program.run({0: np.ones(4)})
+
+
+def test_a_graph_with_unknown_inputs_has_no_program():
+    x = torch.ones(3, requires_grad=True)
+    y = (x + torch.ones(3)).sum()  # adding keeps nothing: the ones are gone
+    assert look(y, scope={}).program is None
+    assert look(Value(2.0) * 3).program is None  # the page computes these by itself
 
 
 # --- the page

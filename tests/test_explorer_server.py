@@ -10,15 +10,47 @@ import time
 
 import pytest
 
+import pellucid as torch
 from pellucid.explorer import snapshot
 from pellucid.explorer.expression import ExpressionError, value_of
+from pellucid.explorer.quiz import Quiz
 from pellucid.explorer.server import BODY_LIMIT, Server
+from pellucid.explorer.snapshot import look
 from pellucid.scalar import Value
+
+
+class Verdict:
+    right, remarks, printed = False, ("off",), ""
+
+
+class Question:
+    """What a question of the lab looks like from here."""
+
+    id, topic, kind, question, explain = "q-01-01", "scalar", "numeric", {"en": "?", "es": "¿?"}, {"en": "e", "es": "e"}
+    predict = starter = None
+    choices, parts, tolerance = (), (), 1e-3
+
+    def answer(self, language):
+        return "42"
+
+
+def grade(question, answer, language):
+    if answer == "unreadable":
+        raise ValueError("this cannot be read as an answer")
+    return Verdict()
+
+
+KEPT = []
 
 
 @pytest.fixture(scope="module")
 def server():
-    with Server([snapshot(Value(2.0, label="x") * 3, scope={})]) as running:
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    array = look((x * x).sum(), scope={"x": x})
+    number = look(Value(2.0, label="x") * 3, scope={})
+    quiz = Quiz([Question()], grade, lambda question, language: KEPT.append((question.id, language)))
+    programs = [number.program, array.program]
+    with Server([number.data, array.data], programs=programs, quiz=quiz) as running:
         yield running
 
 
@@ -51,6 +83,30 @@ def test_without_the_token_nothing_is_answered(server, method, token):
     assert body == b""
 
 
+@pytest.mark.parametrize("path", ["/", "/expression", "/change", "/answer", "/card", "/nothing"])
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_no_path_is_open(server, method, path):
+    assert ask(server, method, path, token=False)[0] == 401
+    assert ask(server, method, path, Origin="http://evil.example")[0] == 403
+    assert ask(server, method, path, Host="evil.example")[0] == 403
+    almost = server.token[:-1] + ("A" if server.token[-1] != "A" else "B")
+    assert ask(server, method, path, token=almost)[0] == 401
+
+
+def test_a_websocket_is_not_opened(server):
+    upgrade = {"Upgrade": "websocket", "Sec_WebSocket_Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec_WebSocket_Version": "13"}
+    assert ask(server, token=False, **upgrade)[0] == 401
+    assert ask(server, Origin="http://evil.example", **upgrade)[0] == 403
+    assert ask(server, **upgrade)[0] == 200  # a plain page, no 101
+
+
+def test_no_answer_allows_another_origin(server):
+    for method, path in [("GET", "/"), ("OPTIONS", "/"), ("POST", "/expression"), ("GET", "/nothing")]:
+        _, _, headers = ask(server, method, path, body=b"{}")
+        assert not [name for name in headers if name.lower().startswith("access-control")]
+        assert headers["Cache-Control"] == "no-store" and headers["X-Content-Type-Options"] == "nosniff"
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1", "http://127.0.0.1:1"])
 def test_another_origin_is_refused_whatever_the_method(server, method, origin):
@@ -80,9 +136,10 @@ def test_there_is_nothing_else_to_ask_for(server, path):
 
 
 def test_only_the_two_methods_are_allowed(server):
-    for method in METHODS[2:]:
+    for method in METHODS[1:]:
         assert ask(server, method)[0] == 405
-    assert ask(server, "GET", "/expression")[0] == 405
+    for path in ("/expression", "/change", "/answer", "/card"):
+        assert ask(server, "GET", path)[0] == 405
 
 
 def test_an_expression_is_computed(server):
@@ -92,6 +149,74 @@ def test_an_expression_is_computed(server):
     grads = {node["name"]: node["grad"]["numbers"] for node in json.loads(answer)["nodes"] if node.get("name")}
     assert grads["a"] == [3]
     assert grads["b"] == [8]
+
+
+def test_changed_numbers_are_computed(server):
+    body = json.dumps({"graph": 1, "values": {"0": [3.0, 4.0]}})
+    status, answer, _ = ask(server, "POST", "/change", body=body)
+    assert status == 200
+    told = json.loads(answer)
+    assert told["nodes"][0]["grad"]["numbers"] == [6, 8]
+    assert told["nodes"][-1]["value"]["numbers"] == [25]
+    scaled = ask(server, "POST", "/change", body=json.dumps({"graph": 1, "values": {"0": {"times": -2}}}))
+    assert json.loads(scaled[1])["nodes"][0]["value"]["numbers"] == [-2, -4]
+
+
+BAD_CHANGES = [
+    {}, {"graph": 1}, {"graph": "1", "values": {}}, {"graph": 2, "values": {}}, {"graph": -1, "values": {}},
+    {"graph": True, "values": {}}, {"graph": 0, "values": {}}, {"graph": 1, "values": []},
+    {"graph": 1, "values": {"0": [1]}}, {"graph": 1, "values": {"0": [1, 2, 3]}}, {"graph": 1, "values": {"0": "12"}},
+    {"graph": 1, "values": {"0": [1, None]}}, {"graph": 1, "values": {"0": [1, True]}},
+    {"graph": 1, "values": {"0": [1, 1e301]}}, {"graph": 1, "values": {"0": {"times": None}}},
+    {"graph": 1, "values": {"0": {}}}, {"graph": 1, "values": {"1": [1, 2]}}, {"graph": 1, "values": {"99": [1, 2]}},
+    {"graph": 1, "values": {"__class__": [1, 2]}}, {"graph": 1, "values": {"²": [1, 2]}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", BAD_CHANGES, ids=range(len(BAD_CHANGES)))
+def test_bad_changes_are_answered_with_an_error(server, content):
+    status, answer, _ = ask(server, "POST", "/change", body=json.dumps(content))
+    assert status == 400
+    assert json.loads(answer)["error"]
+
+
+def test_an_answer_is_judged_by_whom_the_quiz_names(server):
+    body = {"id": "q-01-01", "answer": "41", "language": "es"}
+    status, answer, _ = ask(server, "POST", "/answer", body=json.dumps(body))
+    assert status == 200
+    assert json.loads(answer) == {"right": False, "remarks": ["off"], "printed": "", "answer": "42", "explain": "e"}
+    again = ask(server, "POST", "/answer", body=json.dumps({**body, "answer": "unreadable"}))
+    assert json.loads(again[1]) == {"again": "this cannot be read as an answer"}
+    assert ask(server, "POST", "/card", body=json.dumps(body))[0] == 200
+    assert KEPT == [("q-01-01", "es")]
+
+
+@pytest.mark.parametrize("path", ["/answer", "/card"])
+@pytest.mark.parametrize(
+    "content", [{}, [], {"id": "q-99-01"}, {"id": ["q-01-01"]}, {"id": "q-01-01", "language": "xx", "answer": "1"}]
+)
+def test_bad_answers_are_answered_with_an_error(server, path, content):
+    status, answer, _ = ask(server, "POST", path, body=json.dumps(content))
+    assert status == 400
+    assert json.loads(answer)["error"]
+
+
+def test_without_a_quiz_there_is_nothing_to_answer():
+    with Server([snapshot(Value(2.0, label="x") * 3, scope={})]) as plain:
+        assert ask(plain, "POST", "/answer", body=b"{}")[0] == 404
+        assert ask(plain, "POST", "/card", body=b"{}")[0] == 404
+
+
+@pytest.mark.parametrize("length", ["", "x", "-1", "1e3", "٣", "9" * 30, str(BODY_LIMIT + 1)])
+def test_a_length_that_is_none(server, length):
+    """By hand: http.client would not send these."""
+    lines = [
+        "POST /expression HTTP/1.1", f"Host: 127.0.0.1:{server.http.server_port}",
+        f"X-Pellucid-Token: {server.token}", f"Content-Length: {length}", "", "",
+    ]  # fmt: skip
+    with socket.create_connection(("127.0.0.1", server.http.server_port), timeout=5) as each:
+        each.sendall("\r\n".join(lines).encode())
+        assert each.recv(100).split()[1] in (b"411", b"413")
 
 
 BAD_BODIES = [
@@ -177,6 +302,9 @@ def test_the_command_writes_one_file(tmp_path):
     )
     assert bad.returncode == 2
     assert "a.b" in bad.stdout
+    for typed in ("a\x1b[31m", "\x1b]0;title\x07.py"):
+        hostile = subprocess.run([*command[:4], typed], capture_output=True, text=True, timeout=60, check=False)
+        assert hostile.returncode == 2 and hostile.stdout.strip().replace("\n", "").isprintable()
 
 
 def test_the_command_shows_a_scripts_backward(tmp_path):

@@ -3,11 +3,14 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pellucid._version import __version__
 from pellucid.lab.commands import add_commands
 from pellucid.lab.labs.commands import add_lab_commands
+
+if TYPE_CHECKING:
+    from pellucid.explorer.quiz import Quiz
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -108,7 +111,26 @@ def explore_command(options: argparse.Namespace) -> int:
     """`pellucid explore ...`."""
     from pellucid.explorer.commands import explore_command as run
 
-    return run(options)
+    return run(options, quiz_for_the_page)
+
+
+def quiz_for_the_page() -> "Quiz | None":
+    """The lab's questions as the explorer asks them; none where the extra `lab` is not installed."""
+    from pellucid.explorer.quiz import Quiz
+    from pellucid.lab.grading import grade
+    from pellucid.lab.phrases import PHRASES
+    from pellucid.lab.progress import Progress
+    from pellucid.lab.questions import QUIZZES, Question, read_questions
+    from pellucid.lab.reading import LabError
+
+    def keep(question: Question, language: str) -> None:
+        with Progress.opened() as progress:
+            progress.add(question.card(language))
+
+    try:
+        return Quiz(read_questions(), grade, keep, PHRASES, QUIZZES)
+    except LabError:
+        return None
 
 
 def doctor_command(options: argparse.Namespace) -> int:

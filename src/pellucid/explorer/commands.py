@@ -4,16 +4,17 @@ import argparse
 import os
 import time
 import webbrowser
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from pellucid.core.tensor import Tensor
-from pellucid.explorer.examples import examples
+from pellucid.explorer.examples import seen_examples
 from pellucid.explorer.expression import ExpressionError, value_of
 from pellucid.explorer.page import page
+from pellucid.explorer.quiz import Quiz
 from pellucid.explorer.server import Server
-from pellucid.explorer.snapshot import snapshot
+from pellucid.explorer.snapshot import Seen, look
 from pellucid.explorer.watch import watching
 from pellucid.shim import run_script
 
@@ -24,27 +25,38 @@ class Enough(BaseException):
     """The pass to be shown has been seen; not an Exception, so that a script's own handlers let it through."""
 
 
-def explore_command(options: argparse.Namespace) -> int:
-    """`pellucid explore [script.py | expression] [name=number ...]`."""
+def explore_command(options: argparse.Namespace, quiz: Callable[[], Quiz | None] = lambda: None) -> int:
+    """`pellucid explore [script.py | expression] [name=number ...]`; the playground also asks a quiz."""
     try:
-        snapshots = _asked_for(options)
+        seen = _asked_for(options)
     except (ExpressionError, OSError) as error:
-        print(f"pellucid explore: {error}")
+        print(f"pellucid explore: {_printable(str(error))}")
         return 2
-    title = snapshots[0]["title"] if options.what else "Pellucid playground"
+    title = seen[0].data["title"] if options.what else "Pellucid playground"
+    asked = None if options.what else quiz()
     if options.save:
-        Path(options.save).write_text(page(snapshots, title), encoding="utf-8")
+        told = None if asked is None else asked.as_json(key=True)
+        Path(options.save).write_text(page([each.data for each in seen], title, quiz=told), encoding="utf-8")
         print(f"written: {options.save}")
         return 0
-    return _serve(snapshots, title, options)
+    return _serve(seen, title, options, asked)
 
 
-def _asked_for(options: argparse.Namespace) -> Sequence[Mapping[str, Any]]:
+def _asked_for(options: argparse.Namespace) -> Sequence[Seen]:
     if not options.what:
-        return examples()
+        return seen_examples()
     if options.what.endswith(".py"):
         return [_of_script(options.what, options.arguments, options.number)]
-    return [snapshot(value_of(options.what, _values(options.values)), scope={}, title=options.what)]
+    return [look(value_of(options.what, _values(options.values)), scope={}, title=options.what)]
+
+
+def _printable(text: str) -> str:
+    """Without what would move a terminal's cursor or set its title.
+
+    >>> _printable("\\x1b[31mred\\x07")
+    '[31mred'
+    """
+    return "".join(letter for letter in text if letter.isprintable() or letter == "\n")
 
 
 def _values(pairs: Sequence[str]) -> dict[str, float]:
@@ -59,18 +71,18 @@ def _values(pairs: Sequence[str]) -> dict[str, float]:
     return values
 
 
-def _of_script(path: str, arguments: Sequence[str], number: int) -> Mapping[str, Any]:
+def _of_script(path: str, arguments: Sequence[str], number: int) -> Seen:
     """Run a script until it calls backward for the n-th time, and look at that graph."""
     if not os.path.exists(path):
         raise FileNotFoundError(f"there is no file {path}")
-    found: list[Mapping[str, Any]] = []
+    found: list[Seen] = []
     kind: Any = Tensor  # rows and attributes give a tensor its methods: mypy knows none of them
     original = kind.backward
 
     def backward(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         count[0] += 1
         if count[0] == number:
-            found.append(snapshot(self, watch=watch, title=f"{os.path.basename(path)}, backward {number}"))
+            found.append(look(self, watch=watch, title=f"{os.path.basename(path)}, backward {number}"))
             raise Enough
         return original(self, *args, **kwargs)
 
@@ -88,8 +100,9 @@ def _of_script(path: str, arguments: Sequence[str], number: int) -> Mapping[str,
     return found[0]
 
 
-def _serve(snapshots: Sequence[Mapping[str, Any]], title: str, options: argparse.Namespace) -> int:
-    with Server(snapshots, title, options.port) as server:
+def _serve(seen: Sequence[Seen], title: str, options: argparse.Namespace, quiz: Quiz | None) -> int:
+    data, programs = [each.data for each in seen], [each.program for each in seen]
+    with Server(data, title, options.port, programs, quiz) as server:
         print(f"open {server.url}\nCtrl-C ends it", flush=True)
         if not options.no_browser:
             webbrowser.open(server.url)

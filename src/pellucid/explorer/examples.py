@@ -3,9 +3,10 @@
 from functools import cache
 from typing import Any
 
-from pellucid.explorer.source import snapshot_source
+from pellucid.explorer.snapshot import Seen
+from pellucid.explorer.source import look_source
 
-__all__ = ["examples"]
+__all__ = ["examples", "seen_examples"]
 
 FROM_THE_START = {"mode": "forward", "step": 0}
 ONE_NUMBER = {"min": -5, "max": 5, "step": 0.5}
@@ -164,10 +165,11 @@ PROGRAMS: tuple[dict[str, Any], ...] = (
 
 
 @cache
-def _example(number: int) -> dict[str, Any]:
+def _example(number: int) -> Seen:
     program = dict(PROGRAMS[number])
     name, source = program.pop("id"), program.pop("source")
-    return {**snapshot_source(source, filename=f"<{name}>", **program), "id": name}
+    seen = look_source(source, filename=f"<{name}>", **program)
+    return seen._replace(data={**seen.data, "id": name})
 
 
 def examples() -> list[dict[str, Any]]:
@@ -176,4 +178,9 @@ def examples() -> list[dict[str, Any]]:
     >>> [example["id"] for example in examples()][:4]
     ['chain', 'loss', 'accumulation', 'sliders']
     """
+    return [seen.data for seen in seen_examples()]
+
+
+def seen_examples() -> list[Seen]:
+    """The same with their programs."""
     return [_example(number) for number in range(len(PROGRAMS))]

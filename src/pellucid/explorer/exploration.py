@@ -1,28 +1,30 @@
-"""`pellucid.explore(y)`: the graph behind a result as a page, to look at here or to save."""
+"""`pellucid.explore(y)`: the graph behind a result as a page, to look at here, to save, or in a notebook."""
 
 import os
 import tempfile
 import webbrowser
 from collections.abc import Callable
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from pellucid.core.provenance import getframe, outside
 from pellucid.core.tensor import Tensor
+from pellucid.explorer.notebook import framed, widget_of
 from pellucid.explorer.page import page
-from pellucid.explorer.snapshot import snapshot
+from pellucid.explorer.program import Program
+from pellucid.explorer.snapshot import look
 from pellucid.scalar.value import Value
 
 __all__ = ["Exploration", "explore"]
 
 
 class Exploration:
-    """A snapshot of a graph and its page."""
+    """A snapshot of a graph and its page; with its `program`, what is changed in a notebook is computed again."""
 
-    def __init__(self, snapshot: dict[str, Any], title: str = "") -> None:
+    def __init__(self, snapshot: dict[str, Any], title: str = "", program: Program | None = None) -> None:
         self.snapshot = snapshot
         self.title = title or snapshot["title"]
+        self.program = program
 
     def html(self) -> str:
         """The page: one file that needs nothing else."""
@@ -44,10 +46,16 @@ class Exploration:
 
     def _repr_html_(self) -> str:
         """A notebook shows the page in a frame of its own, which can run its scripts and reach nothing else."""
-        return (
-            f'<iframe srcdoc="{escape(self.html(), quote=True)}" sandbox="allow-scripts" width="100%" height="640" '
-            f'style="border:0" title="{escape(self.title, quote=True)}"></iframe>'
-        )
+        return framed(self.html(), self.title)
+
+    def _repr_mimebundle_(self, **options: Any) -> "dict[str, Any] | tuple[dict[str, Any], dict[str, Any]]":
+        """With anywidget a notebook shows a widget, whose page asks this Pellucid; else the frame."""
+        shown = widget_of(self)
+        if shown is None:
+            return {"text/plain": repr(self), "text/html": self._repr_html_()}
+        bundle = shown._repr_mimebundle_(**options)
+        (bundle[0] if isinstance(bundle, tuple) else bundle)["text/plain"] = repr(self)
+        return bundle  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         nodes, steps = len(self.snapshot["nodes"]), max(0, len(self.snapshot["backward"]) - 1)
@@ -67,4 +75,5 @@ def explore(y: "Tensor | Value | Callable[..., Any]", *inputs: Any, title: str =
     """
     frame = outside(getframe(1))
     options.setdefault("scope", dict(frame.f_globals) | dict(frame.f_locals))
-    return Exploration(snapshot(y, *inputs, title=title, **options), title)
+    seen = look(y, *inputs, title=title, **options)
+    return Exploration(seen.data, title, seen.program)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LIVE", "Edge", "Graph", "Item", "Move", "number"]
+__all__ = ["FEW", "LIVE", "Edge", "Graph", "Item", "Move", "number"]
 
 UNKNOWN = "…"  # an input or a param that nobody kept
 SHORT = 18  # characters of a formula that may stand for a name
@@ -27,9 +27,16 @@ OPEN = frozenset(("neg", "pow_number", "pow_of_number", "reciprocal"))  # spelle
 LIVE = frozenset((
     "add", "sub", "mul", "div", "pow", "pow_number", "pow_of_number", "rsub_number", "neg", "reciprocal", "exp", "log",
     "sqrt", "abs", "tanh", "sigmoid", "relu", "sin", "cos", "tan", "square", "log1p", "expm1", "where", "maximum",
-    "minimum", "gt", "lt", "ge", "le", "eq", "ne", "detach", "clone", "cast", "softplus", "silu",
-    "sum_all", "mean_all",
+    "minimum", "gt", "lt", "ge", "le", "eq", "ne", "detach", "clone", "cast", "softplus", "silu", "clamp", "leaky_relu",
+    "rsqrt", "sinh", "cosh", "sum_all", "mean_all",
 ))  # fmt: skip
+
+LIVE_ARRAYS = frozenset((
+    "mm", "mv", "dot", "linear", "linear_with_bias", "sum", "mean", "reshape", "unsqueeze", "squeeze0", "permute",
+    "transpose", "t", "expand", "softmax", "log_softmax", "mse_loss",
+))  # fmt: skip
+FEW = 64  # numbers of a given array that the page is told
+MOST_NUMBERS = 4096  # and of an array that it computes
 
 
 def number(value: float) -> str:
@@ -53,7 +60,12 @@ class Item:
     row: str  # the row of the table; "leaf", "constant", "detach"
     op: str  # the same as users write it
     inputs: list["Item | float | None"] = field(default_factory=list)  # a number: a constant; None: not known
-    params: tuple[Any, ...] = ()
+    params: tuple[Any, ...] = ()  # those that mean something to a reader
+    arguments: tuple[Any, ...] = ()  # all that the row takes after its inputs
+    hidden: dict[int, Any] = field(default_factory=dict)  # inputs that are not drawn: what an operation made for itself
+    result: int = 0  # of an operation with several results, which one this is
+    picked: bool = False  # its several results are boxes of their own
+    saved: int = 0  # bytes that it keeps for backward
     name: str = ""  # the variable that holds it
     value: Any = None  # an ndarray, or None where nobody kept it
     grad: Any = None
@@ -121,17 +133,24 @@ class Graph:
         self.arriving: list[list[Edge]] = [[] for _ in self.items]  # the contributions to each, as they come
         self.seeded = False  # the gradient of a result with several elements starts at one everywhere
         self.notes: list[str] = []
+        self.program: Any = None  # a Program, where the operations can be run again
         _call(self.items)
 
     @property
     def live(self) -> bool:
         """Whether the page can compute everything again when a value is changed."""
         return all(
-            item.value is not None
-            and np.size(item.value) == 1
-            and np.asarray(item.value).dtype.kind in "fb"
-            and None not in item.inputs
-            and (not item.is_operation or item.row in LIVE)
+            _is_given(item) and np.size(item.value) == 1 and (not item.is_operation or item.row in LIVE)
+            for item in self.items
+        )
+
+    @property
+    def arrays(self) -> bool:
+        """Whether the page can do so with small arrays."""
+        return all(
+            _is_given(item)
+            and np.size(item.value) <= (MOST_NUMBERS if item.is_operation else FEW)
+            and (not item.is_operation or item.row in LIVE or item.row in LIVE_ARRAYS)
             for item in self.items
         )
 
@@ -141,6 +160,17 @@ class Graph:
         for edge in edges:
             edge.carries = True
             self.arriving[edge.source].append(edge)
+
+
+def _is_given(item: Item) -> bool:
+    """Whether the page knows a value and what it was made from."""
+    if item.value is None or None in item.inputs:
+        return False
+    kind = np.asarray(item.value).dtype.kind
+    if item.row == "cast":  # its params are dtypes; among the floating ones it changes nothing that can be seen
+        return kind == "f"
+    usual = item.row != "softplus" or item.arguments == (1.0, 20.0)
+    return kind in "fb" and usual and len(item.params) == len(item.arguments or item.params)
 
 
 def _free_name(items: Sequence[Item]) -> str:

@@ -16,9 +16,12 @@ __all__ = ["page"]
 
 # In the order in which they need each other.
 SCRIPTS = (
-    "words.js", "interpreter.js", "model.js", "layout.js", "folding.js", "pictures.js", "boxes.js", "pointer.js",
-    "drawing.js", "panel.js", "tree.js", "training.js", "search.js", "address.js", "controls.js", "app.js",
+    "words.js", "interpreter.js", "arrays.js", "routes.js", "model.js", "layout.js", "folding.js", "pictures.js",
+    "boxes.js", "pointer.js", "drawing.js", "inputs.js", "panel.js", "tree.js", "training.js", "search.js",
+    "address.js", "predict.js", "quiz.js", "playground.js", "saving.js", "controls.js", "app.js",
 )  # fmt: skip
+
+ASKING = {"server": "ask_server.js", "notebook": "ask_notebook.js"}
 
 FRAME = """<!doctype html>
 <html lang="en">
@@ -47,10 +50,13 @@ style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'{extra}">
 """
 
 
-def page(snapshots: "Mapping[str, Any] | Sequence[Mapping[str, Any]]", title: str = "", connect: str = "") -> str:
+def page(
+    snapshots: "Mapping[str, Any] | Sequence[Mapping[str, Any]]", title: str = "", asks: str = "",
+    quiz: Mapping[str, Any] | None = None,
+) -> str:  # fmt: skip
     """The HTML of one snapshot, or of several with a picker.
 
-    `connect` is for a server that the page may talk to: a source of the Content-Security-Policy such as `'self'`.
+    `asks` says whom the page may ask: nobody, the "server" it came from, or the "notebook" around it.
 
     >>> html = page({"title": "</script>", "nodes": [], "edges": []})
     >>> html.count("</script>")
@@ -60,17 +66,17 @@ def page(snapshots: "Mapping[str, Any] | Sequence[Mapping[str, Any]]", title: st
     if not several:
         raise ValueError("page needs at least one snapshot")
     title = title or several[0].get("title") or "Pellucid"
-    data = _as_script({"title": title, "examples": several})
-    script, style = code(bool(connect)), _static("style.css")
+    data = _as_script({"title": title, "examples": several, "asks": asks, "quiz": quiz})
+    script, style = code(asks), _static("style.css")
     nonce = base64.b64encode(hashlib.sha256(f"{data}{script}{style}".encode()).digest()[:18]).decode()
-    extra = f"; connect-src {escape(connect, quote=True)}" if connect else ""
+    extra = "; connect-src 'self'" if asks == "server" else ""
     return FRAME.format(nonce=nonce, title=escape(title), style=style, data=data, script=script, extra=extra)
 
 
 @cache
-def code(connected: bool = False) -> str:
-    """All scripts, one after the other; only a page with a server has the one that talks to it."""
-    return "\n".join(_static(name) for name in (("playground.js",) if connected else ()) + SCRIPTS)
+def code(asks: str = "") -> str:
+    """All scripts, one after the other; only a page that may ask somebody has the one that does."""
+    return "\n".join(_static(name) for name in ((ASKING[asks],) if asks else ()) + SCRIPTS)
 
 
 @cache

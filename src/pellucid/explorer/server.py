@@ -1,8 +1,8 @@
-"""The explorer's local server: one page and one question, for the person at this machine alone.
+"""The explorer's local server: one page and its questions (answers.py), for the person at this machine alone.
 
 It listens on 127.0.0.1 only. Being local is no access control (any web page may send requests there), so every
 request, whatever its method, needs the token, must name this server as its host, and must not come from another
-origin. It serves its page and answers `POST /expression`; there is no third thing to ask for.
+origin. Whoever has the token can have the answer to a quiz run as a program: it is as good as a terminal.
 """
 
 import hmac
@@ -15,13 +15,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from pellucid.explorer.expression import ExpressionError, value_of
+from pellucid.explorer.answers import Answers
 from pellucid.explorer.page import page
-from pellucid.explorer.snapshot import snapshot
+from pellucid.explorer.program import Program
+from pellucid.explorer.quiz import Quiz
 
 __all__ = ["Server"]
 
 BODY_LIMIT = 10_000_000
+SMALL = 65_536  # bytes of a refused request that are still read
 SECONDS = 10  # for a client to send its request: a slow one holds a thread, never the server
 HEADERS = {
     "Cache-Control": "no-store",
@@ -42,13 +44,22 @@ class Server:
     True
     """
 
-    def __init__(self, snapshots: Sequence[Mapping[str, Any]], title: str = "Pellucid", port: int = 0) -> None:
+    def __init__(
+        self, snapshots: Sequence[Mapping[str, Any]], title: str = "Pellucid", port: int = 0,
+        programs: Sequence[Program | None] = (), quiz: Quiz | None = None,
+    ) -> None:  # fmt: skip
         self.token = secrets.token_urlsafe(24)
         self.http = _Http(("127.0.0.1", port), _Handler)
         self.http.daemon_threads = True
         self.http.hosts = frozenset(f"{name}:{self.http.server_port}" for name in ("127.0.0.1", "localhost"))
         self.http.token = self.token
-        self.http.html = page([{**each, "server": True} for each in snapshots], title, connect="'self'").encode()
+        self.http.answers = Answers(programs, quiz)
+        told = [
+            {**each, "repeats": number < len(programs) and programs[number] is not None}
+            for number, each in enumerate(snapshots)
+        ]
+        asked = None if quiz is None else quiz.as_json()
+        self.http.html = page(told, title, asks="server", quiz=asked).encode()
 
     @property
     def url(self) -> str:
@@ -79,6 +90,7 @@ class _Http(ThreadingHTTPServer):
     token: str
     hosts: frozenset[str]
     html: bytes
+    answers: Answers
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -87,6 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Http
     timeout = SECONDS
     server_version, sys_version = "pellucid", ""
+    unread = 0  # bytes of the request's body that nobody has looked at
 
     def handle_one_request(self) -> None:
         """One request: checked before any method of ours is chosen, so that none can be forgotten."""
@@ -96,11 +109,14 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 return
             self.close_connection = True
+            self.unread = self._length() or 0
             refused = self._refusal()
             if refused is not None:
                 self._answer(refused, b"", "text/plain")
-                return
-            self._serve()
+            else:
+                self._serve()
+            if self.unread <= SMALL:  # to close with unread bytes would reset the connection, and lose the answer
+                self.rfile.read(self.unread)
         except (TimeoutError, ConnectionError):
             self.close_connection = True
 
@@ -120,31 +136,38 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _serve(self) -> None:
         path = urlsplit(self.path).path
-        if (self.command, path) == ("GET", "/"):
-            self._answer(HTTPStatus.OK, self.server.html, "text/html; charset=utf-8")
-        elif (self.command, path) == ("POST", "/expression"):
-            self._expression()
-        elif path in ("/", "/expression"):
-            self._answer(HTTPStatus.METHOD_NOT_ALLOWED, b"", "text/plain")
-        else:
+        if path != "/" and path[1:] not in self.server.answers.known:
             self._answer(HTTPStatus.NOT_FOUND, b"", "text/plain")
+        elif self.command == "GET" and path == "/":
+            self._answer(HTTPStatus.OK, self.server.html, "text/html; charset=utf-8")
+        elif self.command == "POST" and path != "/":
+            self._question(path[1:])
+        else:
+            self._answer(HTTPStatus.METHOD_NOT_ALLOWED, b"", "text/plain")
 
-    def _expression(self) -> None:
-        """The snapshot of what was typed: {"text": "(a + b) * b", "values": {"a": 2}}."""
-        length = self.headers.get("Content-Length", "")
-        if not length.isdigit():
+    def _question(self, what: str) -> None:
+        """Answer a question of the page."""
+        length = self._length()
+        if length is None:
             return self._answer(HTTPStatus.LENGTH_REQUIRED, b"", "text/plain")
-        if int(length) > BODY_LIMIT:
+        if length > BODY_LIMIT:
             return self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"", "text/plain")
+        self.unread = 0
         try:
-            text, values = _question(json.loads(self.rfile.read(int(length))))
-            seen = snapshot(value_of(text, values), scope={}, title=text)
-        except (ExpressionError, ValueError, TypeError, RecursionError) as error:
+            told = self.server.answers(what, json.loads(self.rfile.read(length)))
+        except (ValueError, TypeError, RecursionError) as error:
             return self._json(HTTPStatus.BAD_REQUEST, {"error": str(error)})
-        return self._json(HTTPStatus.OK, {**seen, "server": True, "code": text})
+        return self._json(HTTPStatus.OK, told)
+
+    def _length(self) -> int | None:
+        """How long the body is said to be; a number too long to be read is as good as the largest."""
+        text = self.headers.get("Content-Length", "")
+        if not text.isascii() or not text.isdigit():
+            return None
+        return int(text) if len(text) <= 9 else 10**9
 
     def _json(self, status: HTTPStatus, content: Any) -> None:
-        self._answer(status, json.dumps(content).encode(), "application/json")
+        self._answer(status, json.dumps(content, allow_nan=False).encode(), "application/json")
 
     def _answer(self, status: HTTPStatus, body: bytes, kind: str) -> None:
         self.send_response(status)
@@ -157,13 +180,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: the address holds the token."""
-
-
-def _question(content: Any) -> tuple[str, dict[str, float]]:
-    """What was asked, if it has the right form."""
-    if not isinstance(content, dict) or not isinstance(content.get("text"), str):
-        raise ExpressionError('expected {"text": "an expression", "values": {"name": number}}')
-    values = content.get("values", {})
-    if not isinstance(values, dict) or not all(isinstance(number, (int, float)) for number in values.values()):
-        raise ExpressionError("values must be numbers by name")
-    return content["text"], {str(name): float(number) for name, number in values.items()}

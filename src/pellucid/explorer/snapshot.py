@@ -7,7 +7,7 @@ The dictionary has `nodes` (in the order of computation, leaves first), `edges` 
 
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pellucid.core.provenance import Place, getframe, outside
 from pellucid.core.tensor import Tensor
@@ -16,6 +16,7 @@ from pellucid.diagnose.naming import Names, short
 from pellucid.errors import explain
 from pellucid.explorer.graph import Edge, Graph, Item
 from pellucid.explorer.groups import grouped
+from pellucid.explorer.program import Program
 from pellucid.explorer.summary import plain_number, summary
 from pellucid.explorer.tensors import tensor_graph
 from pellucid.explorer.training import Training
@@ -24,7 +25,7 @@ from pellucid.explorer.watch import Watch, watching
 from pellucid.explorer.words import caption, paths_text
 from pellucid.scalar.value import Value
 
-__all__ = ["snapshot"]
+__all__ = ["Seen", "changed", "look", "snapshot"]
 
 VERSION = 1
 HEAT = (
@@ -35,17 +36,19 @@ HEAT = (
 ALWAYS = frozenset(("name", "value", "grad", "inputs", "shape"))  # fields of a node that are there when empty too
 
 
-def snapshot(
-    y: "Tensor | Value | Callable[..., Any]", *inputs: Any, gradient: Tensor | None = None, watch: Watch | None = None,
-    scope: Mapping[str, Any] | None = None, title: str = "", note: str = "", controls: Mapping[str, Any] | None = None,
-    annotate: Mapping[str, Mapping[str, str]] | None = None, start: Mapping[str, Any] | None = None,
-    training: Training | None = None,
-) -> dict[str, Any]:  # fmt: skip
+class Seen(NamedTuple):
+    """A graph as plain data, and the program behind it, if it can be run again with other numbers."""
+
+    data: dict[str, Any]
+    program: Program | None
+
+
+def snapshot(y: "Tensor | Value | Callable[..., Any]", *inputs: Any, **options: Any) -> dict[str, Any]:
     """The graph behind a tensor or a Value, or behind what a function makes of some inputs, as plain data.
 
     Of a finished tensor the values are shown that backward has kept, that variables hold, or that follow from these.
     Give the function instead, or what `watching()` has kept, to see every value and the inputs without gradient.
-    Names are the variables of the caller, or those in `scope`.
+    Names are the variables of the caller, or those in `scope`. Further options are those of `look`.
 
     >>> import pellucid as torch
     >>> a, b = torch.tensor(2.0, requires_grad=True), torch.tensor(3.0, requires_grad=True)
@@ -55,6 +58,16 @@ def snapshot(
     >>> seen["nodes"][1]["paths"]
     'Two paths: 5 (direct) + 3 (via (a + b))'
     """
+    return look(y, *inputs, **options).data
+
+
+def look(
+    y: "Tensor | Value | Callable[..., Any]", *inputs: Any, gradient: Tensor | None = None, watch: Watch | None = None,
+    scope: Mapping[str, Any] | None = None, title: str = "", note: str = "", controls: Mapping[str, Any] | None = None,
+    annotate: Mapping[str, Mapping[str, str]] | None = None, start: Mapping[str, Any] | None = None,
+    training: Training | None = None,
+) -> Seen:  # fmt: skip
+    """The snapshot of a graph together with its program."""
     frame = outside(getframe(1))
     found = dict(frame.f_globals) | dict(frame.f_locals) if scope is None else dict(scope)
     if callable(y) and not isinstance(y, (Tensor, Value)):
@@ -72,7 +85,25 @@ def snapshot(
     data["controls"] = _controls(graph, controls or {})
     data["start"] = dict(start or {"mode": "backward", "step": len(graph.moves) - 1} if graph.moves else {})
     data["training"] = None if training is None else training.as_json()
-    return data
+    program = graph.program
+    return Seen(data, program if program is not None and program.repeatable else None)
+
+
+def changed(program: Program, changes: Mapping[int, Any]) -> dict[str, Any]:
+    """What the page needs to show a graph with other numbers in some leaves: only what has changed.
+
+    >>> import pellucid as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> changed(look((x * x).sum()).program, {0: [3.0, 2.0]})["nodes"][0]["grad"]["numbers"]
+    [6, 4]
+    """
+    graph = program.run(changes)
+    heat = _heat_size(graph)
+    return {
+        "nodes": [{name: _summary(getattr(item, name), heat) for name in ("value", "grad")} for item in graph.items],
+        "edges": [_edge(edge) for edge in graph.edges],
+        "captions": [caption(graph, move) for move in graph.moves],
+    }
 
 
 def _graph(y: Any, watch: Watch | None, scope: dict[str, Any], gradient: Tensor | None) -> Graph:
@@ -101,9 +132,16 @@ def _controls(graph: Graph, controls: Mapping[str, Any]) -> dict[str, Any]:
     return {str(item.index): dict(controls[item.name]) for item in graph.items if item.name in controls}
 
 
+def _heat_size(graph: Graph) -> int:
+    return next((size for most, size in HEAT if len(graph.items) <= most), 0)
+
+
+def _summary(array: Any, heat: int) -> dict[str, Any] | None:
+    return None if array is None else summary(array, heat)
+
+
 def _data(graph: Graph) -> dict[str, Any]:
-    many = len(graph.items)
-    heat = next((size for most, size in HEAT if many <= most), 0)
+    heat = _heat_size(graph)
     sources: dict[tuple[str, int], int] = {}
     groups, member = grouped(graph)
     lines: list[dict[str, Any]] = []
@@ -111,7 +149,8 @@ def _data(graph: Graph) -> dict[str, Any]:
     nodes = [_node(graph, item, heat, at[item.index], member.get(item.index)) for item in graph.items]
     numbers = {id(edge): i for i, edge in enumerate(graph.edges)}
     return {
-        "root": graph.root, "live": graph.live, "nodes": nodes, "edges": [_edge(edge) for edge in graph.edges],
+        "root": graph.root, "live": graph.live, "arrays": graph.arrays, "nodes": nodes,
+        "edges": [_edge(edge) for edge in graph.edges],
         "forward": [item.index for item in graph.items if item.is_operation],
         "backward": [
             {"node": move.item, "edges": [numbers[id(edge)] for edge in move.edges], "caption": caption(graph, move)}
@@ -125,11 +164,11 @@ def _node(graph: Graph, item: Item, heat: int, source: int | None, group: int | 
     told = {
         "id": item.index, "name": item.name, "called": item.called, "op": item.op, "row": item.row,
         "formula": item.formula, "needs": item.needs, "shape": list(item.shape),
-        "value": None if item.value is None else summary(item.value, heat),
-        "grad": None if item.grad is None else summary(item.grad, heat),
+        "value": _summary(item.value, heat), "grad": _summary(item.grad, heat),
         "inputs": [source.index if isinstance(source, Item) else {"number": _number(source)} for source in item.inputs],
         "params": list(item.params), "source": source, "module": item.module, "group": group,
         "paths": paths_text(graph, item.index), "badge": item.badge, "symbol": item.symbol,
+        "saved": item.saved or None,
     }  # fmt: skip
     return {key: value for key, value in told.items() if value not in ("", None, []) or key in ALWAYS}
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from pellucid.core.tensor import Tensor
 from pellucid.errors import explain
-from pellucid.explorer.snapshot import snapshot
+from pellucid.explorer.snapshot import Seen, look
 from pellucid.explorer.training import Training
 from pellucid.explorer.watch import Watch, watching
 from pellucid.scalar.value import Value
 
-__all__ = ["run_source", "snapshot_source"]
+__all__ = ["look_source", "run_source", "snapshot_source"]
 
 
 def run_source(source: str, filename: str, names: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], Watch]:
@@ -40,6 +40,11 @@ def snapshot_source(source: str, result: str = "", filename: str = "<playground>
     >>> seen["nodes"][0]["grad"]["numbers"]
     [6]
     """
+    return look_source(source, result, filename, **options).data
+
+
+def look_source(source: str, result: str = "", filename: str = "<playground>", **options: Any) -> Seen:
+    """The same together with its program."""
     found, watch = run_source(source, filename)
     y = found.get(result) if result else _last(found)
     if not isinstance(y, (Tensor, Value)):
@@ -51,8 +56,8 @@ def snapshot_source(source: str, result: str = "", filename: str = "<playground>
             )
         )
     options.setdefault("training", next((each for each in found.values() if isinstance(each, Training)), None))
-    seen = snapshot(y, watch=watch, scope=found, **options)
-    return {**seen, "code": source}
+    seen = look(y, watch=watch, scope=found, **options)
+    return seen._replace(data={**seen.data, "code": source})
 
 
 def _last(found: dict[str, Any]) -> Any:

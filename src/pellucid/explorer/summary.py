@@ -7,10 +7,10 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.diagnose.pulling import norm
+from pellucid.explorer.graph import FEW
 
 __all__ = ["plain_number", "summary"]
 
-FEW = 64  # numbers that are all handed over
 HEAT = 32  # rows and columns of a heat map
 BINS = 24
 

@@ -17,11 +17,12 @@ from pellucid.diagnose.step import MAPS, Step
 from pellucid.diagnose.steps import BackwardSteps
 from pellucid.errors import explain
 from pellucid.explorer.graph import Edge, Graph, Item
+from pellucid.explorer.program import Program
 from pellucid.explorer.watch import Call, Watch
 from pellucid.nn.parameter import Parameter
 from pellucid.ops.operation import OPERATIONS
 
-__all__ = ["tensor_graph"]
+__all__ = ["Builder", "tensor_graph"]
 
 PRODUCTS = dict.fromkeys(("mv", "dot", "linear", "addmm", "einsum", "conv1d", "conv2d"), "times the other factors")
 MOST = 20_000  # boxes; more is not a picture any more
@@ -35,10 +36,10 @@ def tensor_graph(y: Tensor, names: Names, watch: Watch | None, scope: dict[str, 
     watch = watch or Watch()
     if root is None and id(y.array) not in watch.without_graph:
         raise RuntimeError(no_graph(y))
-    return _Builder(y, names, watch, scope).graph(gradient)
+    return Builder(y, names, watch, scope).graph(gradient)
 
 
-class _Builder:
+class Builder:
     """Follows the inputs from the result; a node is one item, a tensor without node is known by its array."""
 
     def __init__(self, y: Tensor, names: Names, watch: Watch, scope: dict[str, Any]) -> None:
@@ -77,6 +78,7 @@ class _Builder:
             self.walk(graph, gradient)
         else:
             graph.notes.append("Nothing here requires a gradient: there is no backward pass.")
+        graph.program = Program(graph, self, gradient)
         return graph
 
     # --- items
@@ -91,6 +93,7 @@ class _Builder:
         if node.primitive is PICK and len(self.picks.get(node.inputs[0], ())) <= 1:  # type: ignore[arg-type]
             item = self.by_node[node] = self.of_node(node.inputs[0])  # type: ignore[arg-type]
             item.name = item.name or self.name_of(node)
+            item.result = _index_of(node)
             item.shape = node.shape or ()
             item.value = self.value_of(node) if item.value is None else item.value
             return item
@@ -114,9 +117,10 @@ class _Builder:
         several = node.shape is None
         row = node.primitive.name
         return Item(
-            row, operation_of(node), name=self.name_of(node), params=_index_of(node),
-            shape=node.shape or (), needs=True, place=node.place, module=self.names.module(node),
-            value=None if several else self.value_of(node), born=node.born,
+            row, operation_of(node), name=self.name_of(node), params=(_index_of(node),) if row == "pick" else (),
+            result=_index_of(node), picked=len(self.picks.get(node, ())) > 1, shape=node.shape or (), needs=True,
+            place=node.place, module=self.names.module(node), value=None if several else self.value_of(node),
+            born=node.born, saved=_bytes_saved(node),
         )  # fmt: skip
 
     def value_of(self, node: Node) -> Any:
@@ -141,7 +145,8 @@ class _Builder:
         self.by_array[key] = item
         if made is not None:
             call, index = made
-            item.row, item.op, item.params = call.primitive.name, call.primitive.name, _plain_params(call.params)
+            item.row, item.op, item.result = call.primitive.name, call.primitive.name, index
+            item.arguments, item.params = call.params, _plain_params(call.params)
             item.place, item.born, item.value = call.place, call.born, call.results[index]
             item.module = self.names.module(call)  # type: ignore[arg-type]
             self.waiting.append((item, call))
@@ -157,7 +162,7 @@ class _Builder:
         if item.row == "detach":
             item.inputs = [self.of_node(origin)]
         elif isinstance(origin, Call):
-            item.inputs = [self.input_of(tensor) for tensor in origin.inputs]
+            item.inputs = [self.input_of(tensor, item, slot) for slot, tensor in enumerate(origin.inputs)]
         elif origin.inputs:
             self.connect_node(item, origin)
 
@@ -168,16 +173,30 @@ class _Builder:
         watched = self.watch.calls.get(node) or self.watched_results(node)
         if watched is not None:
             call = watched[0]
-            item.params = _plain_params(call.params)
-            given: list[Any] = [self.input_of(tensor) for tensor in call.inputs]
+            item.arguments, item.params = call.params, _plain_params(call.params)
+            given: list[Any] = [self.input_of(tensor, item, slot) for slot, tensor in enumerate(call.inputs)]
         else:
-            kept, item.params = _kept(node)
-            given = [_constant(kept.get(letter)) for letter in INPUTS[: len(node.inputs)]]
-            given += [None] * (len(node.inputs) - len(given))
+            kept, item.arguments = _kept(node)
+            item.params = _plain_params(item.arguments)
+            letters = [*INPUTS, *[""] * len(node.inputs)]
+            given = [
+                self.constant_of(kept.get(letter)) if parent is None else None
+                for letter, parent in zip(letters, node.inputs, strict=False)
+            ]
             self.note_kept(item, node, kept)
         item.inputs = [
             given[i] if parent is None else self.of_node(parent) for i, parent in enumerate(node.inputs)
         ]  # fmt: skip
+
+    def constant_of(self, kept: Any) -> "Item | float | None":
+        """An input without graph, where a rule kept it: a number stays in the formula, an array is a box."""
+        if not isinstance(kept, (np.ndarray, np.generic)):
+            return None
+        name = self.named.get(id(kept), ("", None))[0]
+        if np.size(kept) == 1 and not name:
+            return float(np.asarray(kept).real.item())
+        fresh = Item("constant", "constant", name=name, shape=tuple(np.shape(kept)), value=kept)
+        return self.by_array.setdefault(id(kept), fresh)
 
     def watched_results(self, node: Node) -> tuple[Call, int] | None:
         """The call behind an operation with several results: it is filed under each of them."""
@@ -194,16 +213,26 @@ class _Builder:
                 if source.value is None and np.shape(kept[letter]) == source.shape:
                     source.value = kept[letter]
 
-    def input_of(self, tensor: Tensor) -> "Item | float | None":
+    def input_of(self, tensor: Tensor, item: Item, slot: int) -> "Item | float | None":
         """A number that the user wrote in the formula stays in the formula; halves of our operations are not shown."""
         made = self.watch.without_graph.get(id(tensor.array)) if tensor.node is None else None
         if made is not None and SUFFIX.sub("", made[0].primitive.name) not in OPERATIONS:
+            item.hidden[slot] = tensor
             return None
-        item = self.item_of(tensor)
-        if item.row == "constant" and not item.name and np.size(item.value) == 1 and not item.shape:
+        source = self.item_of(tensor)
+        if source.row == "constant" and not source.name and np.size(source.value) == 1 and not source.shape:
             self.by_array.pop(id(tensor.array), None)
-            return float(np.asarray(item.value).real.item())
-        return item
+            return float(np.asarray(source.value).real.item())
+        return source
+
+    def drawn(self, tensor: Tensor) -> Item | None:
+        """The box of a tensor, if it has one."""
+        node = current_node(tensor)
+        if node is None:
+            key = id(tensor.array)
+            node = None if key in self.by_array else self.watch.owners.get(key)
+            return self.by_array.get(key) if node is None else self.by_node.get(node)
+        return self.by_node.get(node)
 
     # --- gradients
 
@@ -267,8 +296,10 @@ def _slots(step: Step) -> Iterable[tuple[int, Any, Any]]:
 
 
 def _words(step: Step, d: Any) -> str:
-    came = "" if type(step._g) is Bundle else f" {tuple(np.shape(step._g))} → {tuple(np.shape(d))}"
+    same = type(step._g) is Bundle or np.shape(step._g) == np.shape(d)
+    came = "" if same else f" {tuple(np.shape(step._g))} → {tuple(np.shape(d))}"
     each = "element by element" if step.node.primitive.elementwise else f"by the rule of {step.op}"
+    each += ", summed over what was repeated" if step.node.primitive.elementwise and not same else ""
     return (MAPS.get(step.op) or PRODUCTS.get(step.op, each)) + came
 
 
@@ -285,9 +316,16 @@ def _picks(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
     return picks
 
 
-def _index_of(node: Node) -> tuple[Any, ...]:
+def _index_of(node: Node) -> int:
     """Which of several results a pick stands for."""
-    return node.saved[0][:1] if node.primitive is PICK and type(node.saved) is not Freed else ()
+    return int(node.saved[0][0]) if node.primitive is PICK and type(node.saved) is not Freed else 0
+
+
+def _bytes_saved(node: Node) -> int:
+    """What an operation keeps for backward: its arrays, each counted once."""
+    parts = node.saved if isinstance(node.saved, tuple) else ()
+    flat = [each for part in parts for each in (part if isinstance(part, tuple) else (part,))]
+    return sum({id(each): each.nbytes for each in flat if isinstance(each, np.ndarray)}.values())
 
 
 def _named_tensors(scope: dict[str, Any]) -> Iterable[tuple[Any, Any]]:
@@ -308,24 +346,24 @@ def _kept(node: Node) -> tuple[dict[str, Any], tuple[Any, ...]]:
         return found, params
     if p.pullback is not None:
         names, values = kept_names(p.pullback), node.saved[0]
-        return dict(zip(names, values, strict=False)), _plain_params(values[len(names) :])
+        return dict(zip(names, values, strict=False)), tuple(values[len(names) :])
     for i, rule, _ in p.edges:
         if node.inputs[i] is not None:
             names, values = kept_names(rule), arguments(p, node.saved, i)
             found.update(zip(names, values, strict=False))
-            params = _plain_params(values[len(names) :])
+            params = tuple(values[len(names) :])
     return found, params
-
-
-def _constant(value: Any) -> Any:
-    """The value of an input without graph, where a rule kept it."""
-    known = isinstance(value, (np.ndarray, np.generic)) and np.size(value) == 1
-    return float(np.asarray(value).real.item()) if known else None
 
 
 def _plain_params(params: Iterable[Any]) -> tuple[Any, ...]:
     """Params that mean something to a reader: numbers, words, axes."""
-    return tuple(param for param in params if isinstance(param, (bool, int, float, str)))
+    return tuple(param for param in params if _is_plain_param(param))
+
+
+def _is_plain_param(param: Any) -> bool:
+    if isinstance(param, tuple):
+        return all(type(each) is int for each in param)
+    return param is None or isinstance(param, (bool, int, float, str))
 
 
 def _recompute(items: Iterable[Item]) -> None:
@@ -343,7 +381,7 @@ def _computed(p: Any, values: list[Any], item: Item) -> Any:
     like = next((np.asarray(value).dtype for value in values if not isinstance(value, float)), None)
     try:
         arrays = [np.asarray(value, like if isinstance(value, float) else None) for value in values]
-        y = p.forward(*arrays, *item.params)
+        y = p.forward(*arrays, *item.arguments)
     except Exception:  # a row may take params that are not shown: then its value stays unknown
         return None
     return y if np.shape(y) == item.shape else None

@@ -62,7 +62,8 @@ class Watch:
         self._kept.append((inputs, tuple(outs), tuple(tensor.array for tensor in inputs)))
 
     def write(self, target: Tensor, name: str) -> None:
-        """A tensor was written in place: the operation that computed its new values was kept before."""
+        """A tensor was written in place: the values with which it was first used are not those of its next use."""
+        self.entered.pop(id(target.array), None)
 
     def name_locals(self, scope: dict[str, Any]) -> None:
         """Remember what the user calls the tensors of a function that is about to return."""

@@ -6,6 +6,9 @@ class App {
   constructor(data, place) {
     this.examples = data.examples;
     this.title = data.title;
+    this.asks = data.asks; // whom this page can ask: "server", "notebook" or nobody
+    this.quiz = data.quiz;
+    this.predicting = false;
     this.query = "";
     this.theme = "";
     this.build(place);
@@ -14,6 +17,7 @@ class App {
     const named = this.examples.findIndex((example, i) => (example.id || String(i)) === asked.example);
     if (asked.theme === "dark" || asked.theme === "light") this.setTheme(asked.theme);
     this.load(Math.max(0, named), asked);
+    if (asked.quiz && this.quizPanel) this.quizPanel.toggle(asked.quiz);
     addEventListener("resize", () => this.resized());
     addEventListener("hashchange", () => this.reload(readAddress()));
   }
@@ -22,6 +26,8 @@ class App {
 
   build(place) {
     this.drawing = new Drawing(this);
+    this.predictor = new Predictor(this);
+    this.quizPanel = this.quiz ? new QuizPanel(this, this.quiz) : null;
     this.caption = el("p", { class: "caption", "aria-live": "polite", role: "status" });
     this.side = el("aside", { class: "side", "aria-label": "Details" });
     this.below = el("div", { class: "below" });
@@ -35,11 +41,12 @@ class App {
         el(
           "div",
           { class: "stage" },
-          this.examples[0].server ? playground(this) : null,
+          this.asks === "server" ? playground(this) : null,
           this.notes,
           this.crumbs,
           el("div", { class: "canvas" }, this.drawing.svg, zoomBarOf(this)),
           this.caption,
+          this.predictor.section,
           transportOf(this),
           this.below,
         ),
@@ -62,7 +69,7 @@ class App {
     if (this.trainingView) this.trainingView.stop();
     this.index = index;
     this.snapshot = this.examples[index];
-    this.model = new Model(this.snapshot);
+    this.model = new Model(this.snapshot, this.asks);
     this.open = firstOpen(this.model);
     this.hits = null;
     this.query = this.searchField.value = "";
@@ -73,9 +80,13 @@ class App {
     this.below.replaceChildren(...(this.trainingView ? [this.trainingView.section] : []));
     this.sideParts = { node: el("div"), code: el("div") };
     this.side.replaceChildren(
-      ...[this.inputs && this.inputs.section, this.sideParts.node, this.sideParts.code, this.tree.section].filter(
-        Boolean,
-      ),
+      ...[
+        this.quizPanel && this.quizPanel.section,
+        this.inputs.section,
+        this.sideParts.node,
+        this.sideParts.code,
+        this.tree.section,
+      ].filter(Boolean),
     );
     const said = [this.snapshot.note, ...(this.snapshot.notes || [])].filter(Boolean);
     this.notes.replaceChildren(...said.map((text) => el("p", { text })));
@@ -97,9 +108,10 @@ class App {
     const node = Number(asked.node);
     this.selected = asked.node !== undefined && this.model.nodes[node] ? node : this.firstSelected();
     for (const leaf of this.model.editable()) {
-      const value = Number(asked[`v${leaf.id}`]);
-      if (asked[`v${leaf.id}`] && Number.isFinite(value)) this.model.change(leaf.id, value);
+      const value = changeFrom(asked[`v${leaf.id}`], leaf);
+      if (value !== null) this.model.change(leaf.id, value);
     }
+    if (this.model.changed.size && !this.model.computes) this.askAgain();
     if (asked.search) this.find((this.searchField.value = asked.search));
   }
 
@@ -136,7 +148,8 @@ class App {
     this.caption.className = `caption ${this.mode}`;
     this.renew(this.sideParts.node, nodePanel(this));
     this.renew(this.sideParts.code, codePanel(this));
-    if (this.inputs) this.inputs.update();
+    this.inputs.update();
+    this.predictor.update();
     this.tree.update();
     this.showBad();
     this.showCrumbs();
@@ -216,7 +229,33 @@ class App {
 
   changeValue(id, value) {
     this.model.change(id, value);
+    if (!this.model.computes) return this.askAgain();
     if (this.query) this.hits = search(this.model, this.query);
+    this.refresh();
+  }
+
+  /** Have the changed numbers computed by Pellucid; while it is busy, only the latest wish counts. */
+  async askAgain() {
+    this.wished = true;
+    if (this.asking) return;
+    this.asking = true;
+    while (this.wished) {
+      this.wished = false;
+      await this.askOnce(this.model);
+    }
+    this.asking = false;
+  }
+
+  async askOnce(model) {
+    const { inputs } = this;
+    try {
+      const told = await asked("change", { graph: this.index, values: asPlain(model.changed) });
+      if (model !== this.model || !model.changed.size) return;
+      model.adopt(told);
+      inputs.trouble.textContent = "";
+    } catch (error) {
+      inputs.trouble.textContent = error.message;
+    }
     this.refresh();
   }
 
@@ -372,7 +411,8 @@ class App {
 }
 
 const started = performance.now();
-const app = new App(JSON.parse(document.getElementById("data").textContent), document.getElementById("app"));
+const place = document.getElementById("app");
+place.explorer = new App(JSON.parse(document.getElementById("data").textContent), place); // to be found from a console
 requestAnimationFrame(() =>
   requestAnimationFrame(() => {
     document.documentElement.dataset.ready = Math.round(performance.now() - started); // for tests: the page is drawn

@@ -10,6 +10,7 @@ const SHAPES = {
   next: "M6,3v14L16,10z",
   whole: "M3,8V3h5M12,3h5v5M17,12v5h-5M8,17H3v-5",
   theme: "M10,2.5a7.5,7.5 0 0,0 0,15z",
+  save: "M10,3v9M6,8l4,4l4,-4M3,17h14",
 };
 
 function icon(name) {
@@ -31,7 +32,7 @@ function headOf(app) {
   app.searchField = el("input", {
     type: "search",
     class: "search",
-    placeholder: "Search: name, op, nan, grad>1e3   ( / )",
+    placeholder: "Search: name, op, nan, grad>1e3",
     "aria-label": "Search the nodes",
     oninput: () => app.find(app.searchField.value),
     onkeydown: (event) => event.key === "Enter" && app.nextHit(),
@@ -49,7 +50,7 @@ function headOf(app) {
     },
     icon("theme"),
   );
-  const several = app.examples.length > 1 || app.examples[0].server;
+  const several = app.examples.length > 1 || app.asks === "server";
   return el(
     "header",
     {},
@@ -57,6 +58,7 @@ function headOf(app) {
     several ? app.picker : app.heading,
     app.badButtons,
     el("span", { class: "search-box" }, app.searchField, app.found),
+    app.quizPanel ? app.quizPanel.button : null,
     app.themeButton,
   );
 }
@@ -71,6 +73,7 @@ function zoomBarOf(app) {
     button("+", "Zoom in", () => app.drawing.zoom(1.3)),
     button("−", "Zoom out", () => app.drawing.zoom(1 / 1.3)),
     button(icon("whole"), "Show everything", () => app.drawing.fit(true)),
+    button(icon("save"), "Save the picture as SVG", () => savePicture(app)),
   );
 }
 
@@ -96,7 +99,7 @@ function transportOf(app) {
     oninput: () => app.goTo(Number(app.slider.value), true),
   });
   app.playButton = button("play", "Play", "play", () => app.play());
-  app.count = el("output", { class: "count" });
+  app.count = el("span", { class: "count" });
   return el(
     "div",
     { class: "transport", role: "group", "aria-label": "Steps" },
@@ -112,5 +115,6 @@ function transportOf(app) {
     ),
     app.slider,
     app.count,
+    app.predictor.button,
   );
 }

@@ -41,8 +41,9 @@ class Drawing {
   /** Small graphs have room for a label on every line. */
   distances() {
     const few = this.view.boxes.length <= 60;
+    const meet = this.app.model.arriving.some((uses) => uses.length > 1); // then labels are longer
     return this.across
-      ? { across: true, gap: few ? 124 : 80, space: 28 }
+      ? { across: true, gap: few ? (meet ? 140 : 104) : 80, space: 28 }
       : { across: false, gap: few ? 76 : 56, space: 22 };
   }
 
@@ -84,8 +85,8 @@ class Drawing {
     const [width, height] = [this.svg.clientWidth || 800, (this.svg.clientHeight || 400) - 40]; // buttons at the bottom
     const { left, top, right, bottom } = this.bounds;
     const whole = Math.min(width / (right - left), height / (bottom - top), width < 560 ? 1 : 1.25);
-    const readable = width < 560 ? 0.7 : 0.55;
-    this.scale = everything || whole >= readable ? whole : Math.max(readable, whole);
+    const small = width < 560 ? 0.7 : 0.55; // what is smaller can hardly be read: then rather a part of it, but large
+    this.scale = everything || whole >= small ? whole : Math.max(width < 560 ? 0.7 : 0.8, whole);
     this.shift = [width / 2 - ((left + right) / 2) * this.scale, height / 2 - ((top + bottom) / 2) * this.scale];
     if (!everything && whole < this.scale) this.centre(this.focusBox());
     this.draw();
@@ -168,11 +169,11 @@ class Drawing {
     };
   }
 
-  paint() {
+  paint(whole = false) {
     const { model, mode, step } = this.app;
     this.active = model.active(mode, step);
     this.lit = new Set(this.active.edges);
-    const seen = this.sight(0.35);
+    const seen = whole ? this.bounds : this.sight(0.35);
     const sight = (box) =>
       box.x < seen.right && box.y < seen.bottom && box.x + box.size[0] > seen.left && box.y + box.size[1] > seen.top;
     const boxes = this.view.boxes.filter(sight);
@@ -280,9 +281,14 @@ class Drawing {
     const text = edgeLabel(this.app.model, line.edges[0], lit);
     const uses = this.app.model.arriving[line.edges[0].from];
     const turn = uses.indexOf(line.edges[0]) - (uses.length - 1) / 2; // from above, labels of one box would lie side by side
-    return text
-      ? svgEl("text", { x, y: y + (this.across ? -6 : 4 + 17 * turn), class: `line-label${lit ? " lit" : ""}`, text })
-      : null;
+    if (!text) return null;
+    const [wide, base] = [text.length * 6.9 + 8, y + (this.across ? -6 : 4 + 17 * turn)];
+    return svgEl(
+      "g",
+      { class: `line-label${lit ? " lit" : ""}` },
+      svgEl("rect", { x: x - wide / 2, y: base - 12, width: wide, height: 16, rx: 5 }),
+      svgEl("text", { x, y: base, text }),
+    );
   }
 
   box(box) {
@@ -380,7 +386,7 @@ class Drawing {
         x: 12,
         y: 23,
         class: "name",
-        text: group.path.length > 13 ? `…${group.path.slice(-12)}` : group.path,
+        text: pathEnd(group.path, 11),
       }),
       svgEl("text", { x: width - 12, y: 23, class: "op-name", "text-anchor": "end", text: "open +" }),
       svgEl("text", {

@@ -91,6 +91,21 @@ const ROWS = {
   le: comparison((a, b) => a <= b),
   eq: comparison((a, b) => a === b),
   ne: comparison((a, b) => a !== b),
+  clamp: {
+    value: (a, y, [low, high]) => Math.min(Math.max(a, low ?? -Infinity), high ?? Infinity),
+    slopes: [(a, y, [low, high]) => (a >= (low ?? -Infinity) && a <= (high ?? Infinity) ? 1 : 0)],
+    says: ["1 inside the limits, else 0"],
+    params: true,
+  },
+  leaky_relu: {
+    value: (a, y, [slope]) => (a > 0 ? a : a * slope),
+    slopes: [(a, y, [slope]) => (a > 0 ? 1 : slope)],
+    says: ["1 if x > 0, else the small slope"],
+    params: true,
+  },
+  rsqrt: { value: (a) => 1 / Math.sqrt(a), slopes: [(a) => -0.5 * Math.pow(a, -1.5)], says: ["-result³ / 2"] },
+  sinh: { value: Math.sinh, slopes: [Math.cosh], says: ["cosh(x)"] },
+  cosh: { value: Math.cosh, slopes: [Math.sinh], says: ["sinh(x)"] },
   detach: { value: (a) => a, slopes: [], says: [] },
   clone: { value: (a) => a, slopes: [() => 1], says: ["1"] },
   cast: { value: (a) => a, slopes: [() => 1], says: ["1"] },
@@ -117,6 +132,5 @@ function computeSlope(node, inputs, result, slot) {
 
 /** How the local derivative of an input is written, for the table. */
 function slopeInWords(node, slot) {
-  const row = ROWS[node.row];
-  return (row && row.says[slot]) || "";
+  return (Object.hasOwn(ROWS, node.row) && ROWS[node.row].says[slot]) || ""; // a user's operation may have any name
 }

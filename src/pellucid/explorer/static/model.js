@@ -1,17 +1,12 @@
 // One snapshot with its numbers as they are now: after a change of a value, or at some step of a pass.
 
 class Model {
-  constructor(snapshot) {
+  constructor(snapshot, asks) {
     this.snapshot = snapshot;
-    this.nodes = snapshot.nodes;
-    this.edges = snapshot.edges.map((edge) => ({
-      ...edge,
-      local: num(edge.local),
-      sent: num(edge.sent),
-      norm: num(edge.norm),
-    }));
+    this.nodes = snapshot.nodes.map((node) => ({ ...node }));
+    this.edges = snapshot.edges.map((edge) => ({ ...edge }));
     this.root = snapshot.root;
-    this.live = Boolean(snapshot.live);
+    this.kind = snapshot.live ? "numbers" : snapshot.arrays ? "arrays" : asks && snapshot.repeats ? "asked" : "fixed";
     this.forward = snapshot.forward || [];
     this.backward = snapshot.backward || [];
     this.into = this.nodes.map(() => []);
@@ -36,34 +31,63 @@ class Model {
 
   /** Back to the recorded numbers. */
   reset() {
-    this.bad = null;
     this.changed = new Map();
-    this.values = this.nodes.map((node) => single(node.value));
-    this.grads = this.nodes.map((node) => single(node.grad));
-    this.edges.forEach((edge, index) => {
-      edge.local = num(this.snapshot.edges[index].local);
-      edge.sent = num(this.snapshot.edges[index].sent);
-      edge.norm = num(this.snapshot.edges[index].norm);
-    });
+    this.adopt({ ...this.snapshot, captions: this.backward.map((move) => move.caption) });
+  }
+
+  /** Numbers for everything: the recorded ones, or those that were computed after a change. */
+  adopt({ nodes, edges, captions }) {
+    this.bad = null;
+    this.captions = captions || null;
+    nodes.forEach(({ value, grad }, id) => Object.assign(this.nodes[id], { value, grad }));
+    this.values = nodes.map((node) => single(node.value));
+    this.grads = nodes.map((node) => single(node.grad));
+    edges.forEach(({ local, sent, norm }, index) =>
+      Object.assign(this.edges[index], { local: num(local), sent: num(sent), norm: num(norm) }),
+    );
   }
 
   isLeaf(id) {
     return !this.order.has(id);
   }
 
-  /** Leaves whose value can be changed here. */
+  /** Leaves whose numbers can be changed here. */
   editable() {
-    return this.live ? this.nodes.filter((node) => this.isLeaf(node.id)) : [];
+    if (this.kind === "fixed") return [];
+    return this.nodes.filter((node) => this.isLeaf(node.id) && node.value && /float/.test(node.value.dtype));
   }
 
-  /** Change a leaf, and compute everything again: values, local derivatives, contributions, gradients. */
+  /** Whether a change is computed in the page, or by whom the page asks. */
+  get computes() {
+    return this.kind === "numbers" || this.kind === "arrays";
+  }
+
+  /** Change a leaf (a number, or a list of them) and compute everything again, where the page can. */
   change(id, value) {
-    this.bad = null;
     this.changed.set(id, value);
-    this.values[id] = value;
+    if (this.kind === "numbers") this.computeNumbers();
+    else if (this.kind === "arrays") this.adopt(computeArrays(this));
+  }
+
+  /** Values, local derivatives, contributions, gradients of a graph of single numbers. */
+  computeNumbers() {
+    this.bad = this.captions = null;
+    for (const [id, value] of this.changed) this.values[id] = value;
     for (const node of this.nodes)
       if (!this.isLeaf(node.id)) this.values[node.id] = computeValue(node, this.inputsOf(node));
     this.pull();
+  }
+
+  /** The result if one leaf had another value; nothing is changed. */
+  resultAt(id, value) {
+    const values = [...this.values];
+    values[id] = value;
+    for (const node of this.nodes) {
+      if (this.isLeaf(node.id)) continue;
+      const inputs = node.inputs.map((input) => (typeof input === "number" ? values[input] : num(input.number)));
+      values[node.id] = computeValue(node, inputs);
+    }
+    return values[this.root];
   }
 
   inputsOf(node) {
@@ -71,8 +95,9 @@ class Model {
   }
 
   pull() {
+    const start = single(this.snapshot.nodes[this.root].grad);
     this.grads = this.nodes.map((node) => (node.grad ? 0 : null));
-    this.grads[this.root] = 1;
+    this.grads[this.root] = start;
     for (const move of this.backward) {
       const node = this.nodes[move.node];
       for (const index of move.edges) {
@@ -162,10 +187,8 @@ class Model {
 
   caption(mode, step) {
     if (mode === "forward") return this.forwardCaption(step);
-    if (this.live && this.changed.size) return this.backwardCaption(step);
-    return this.backward[step]
-      ? this.backward[step].caption
-      : "There is no backward pass: nothing here requires a gradient.";
+    if (!this.backward[step]) return "There is no backward pass: nothing here requires a gradient.";
+    return this.captions ? this.captions[step] : this.backwardCaption(step);
   }
 
   forwardCaption(step) {
@@ -190,8 +213,7 @@ class Model {
   /** The same sentences as caption() in words.py, from the numbers as they are now. */
   backwardCaption(step) {
     const move = this.backward[step];
-    const root = this.nodes[this.root].called;
-    if (!move.edges.length && move.node === this.root) return `Start at the end: ∂${root}/∂${root} = 1.`;
+    if (!move.edges.length && move.node === this.root) return move.caption; // where it starts, no value counts
     const node = this.nodes[move.node];
     const equation = node.name ? `${node.name} = ${node.formula}` : node.formula;
     const edges = move.edges.map((index) => this.edges[index]);
@@ -208,14 +230,15 @@ class Model {
   sentTo(target, now) {
     const symbol = `∂${this.nodes[this.root].called}/∂${this.nodes[target].called}`;
     const uses = this.arriving[target];
-    if (uses.length === 1) return `${symbol} = ${this.product(now[0])}`;
+    if (uses.length === 1) return `${symbol} ${now[0].sent === null ? "gets" : "="} ${this.product(now[0])}`;
     const given = now.map((edge) => `path ${uses.indexOf(edge) + 1}: ${this.product(edge)}`).join(", ");
     const arrived = uses.slice(0, uses.indexOf(now[now.length - 1]) + 1);
     return `${symbol} gets ${given}${this.together(arrived, uses.length)}`;
   }
 
   together(arrived, every) {
-    if (arrived.length === 1) return ` (1 of ${every} paths)`;
+    if (arrived.length === 1 || arrived.some((edge) => edge.sent === null))
+      return ` (${arrived.length} of ${every} paths)`;
     const total = arrived.reduce((sum, edge) => sum + edge.sent, 0);
     const terms = arrived.map((edge, place) => (place ? factor(edge.sent) : shown(edge.sent))).join(" + ");
     if (arrived.length < every) return ` (so far ${terms} = ${shown(total)})`;
@@ -223,7 +246,7 @@ class Model {
   }
 
   product(edge) {
-    if (edge.sent === null) return `norm ${shown(edge.norm)}`;
+    if (edge.sent === null) return `norm ${shown(edge.norm)}${edge.words ? ` (${edge.words})` : ""}`;
     if (edge.local === null) return shown(edge.sent);
     return `${shown(this.grads[edge.to])} × ${factor(edge.local)} = ${shown(edge.sent)}`;
   }

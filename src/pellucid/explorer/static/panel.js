@@ -1,64 +1,4 @@
-// Beside the graph: the values that can be changed, the selected node with its table, the code.
-
-/** A slider and a number field for every leaf of a graph of single numbers; they are made once and then kept. */
-function inputsPanel(app) {
-  const { model } = app;
-  const leaves = model.editable().slice(0, 40);
-  if (!leaves.length) return null;
-  const rows = leaves.map((node) => inputRow(app, node));
-  const reset = el("button", { type: "button", class: "small", text: "Reset", onclick: () => app.resetValues() });
-  const section = el(
-    "section",
-    { class: "inputs", "aria-label": "Change the inputs" },
-    el("div", { class: "section-head" }, el("h2", { text: "Change a value" }), reset),
-    ...rows.map((row) => row.element),
-  );
-  return { section, update: () => rows.forEach((row) => row.update()) };
-}
-
-function inputRow(app, node) {
-  const { model } = app;
-  const start = model.values[node.id];
-  const given = (model.snapshot.controls || {})[node.id];
-  const reach = Math.max(5, Math.ceil(2 * Math.abs(Number.isFinite(start) ? start : 0)));
-  const range = given || { min: -reach, max: reach, step: Number.isInteger(start * 2) ? 0.5 : 0.1 };
-  const label = `Value of ${node.called}`;
-  const set = (text) => text.trim() !== "" && Number.isFinite(Number(text)) && app.changeValue(node.id, Number(text));
-  const slider = el("input", {
-    type: "range",
-    min: range.min,
-    max: range.max,
-    step: range.step,
-    "aria-label": `${label}, slider`,
-    "data-leaf": node.id,
-    oninput: () => set(slider.value),
-  });
-  const field = el("input", {
-    type: "number",
-    step: range.step,
-    "aria-label": label,
-    "data-leaf-number": node.id,
-    oninput: () => set(field.value),
-  });
-  const gradient = el("output", { class: "input-grad" });
-  const update = () => {
-    slider.value = model.values[node.id];
-    if (document.activeElement !== field) field.value = shown(model.values[node.id]);
-    gradient.textContent = model.grads[node.id] === null ? "(no grad)" : `grad ${shown(model.grads[node.id])}`;
-  };
-  update();
-  return {
-    element: el(
-      "div",
-      { class: "input-row" },
-      el("span", { class: "input-name", text: node.called }),
-      slider,
-      field,
-      gradient,
-    ),
-    update,
-  };
-}
+// Beside the graph: the selected node with its table and its routes, the code.
 
 /** Everything about the selected node. */
 function nodePanel(app) {
@@ -74,7 +14,12 @@ function nodePanel(app) {
   const node = model.nodes[selected];
   const known = model.known(selected, mode, step);
   section.append(el("h2", { text: `How it is computed: ${node.called}` }), ...facts(model, node, known));
-  section.append(...gradientTable(app, node));
+  if (app.predicting && model.gradient(selected, mode, step).state !== "done") {
+    section.append(el("p", { class: "quiet", text: "How its gradient comes about is hidden while you predict." }));
+    return section;
+  }
+  section.append(...gradientTable(app, node), ...routesPart(app, node).filter(Boolean));
+  section.append(...whatIf(app, node).filter(Boolean));
   if (known) section.append(...pictureOf(model, node, node.value, "Value"));
   if (mode === "backward") section.append(...pictureOf(model, node, node.grad, "Gradient"));
   return section;
@@ -85,7 +30,10 @@ function facts(model, node, known) {
   const list = el("dl");
   const add = (term, text) => text && list.append(el("dt", { text: term }), el("dd", { text }));
   add("formula", node.formula ? (node.name ? `${node.name} = ${node.formula}` : node.formula) : "given, not computed");
-  add("value", known ? model.brief(node.id) : "?");
+  const inputs = model.inputsOf(node);
+  if (known && node.formula && inputs.length && inputs.every((value) => value !== null))
+    add("numbers", `${written(node, inputs.map(factor))} = ${model.brief(node.id)}`);
+  else add("value", known ? model.brief(node.id) : "?");
   if (model.values[node.id] === null && node.value)
     add(
       "dtype",
@@ -94,7 +42,13 @@ function facts(model, node, known) {
   add("line", source ? `${source.file}:${source.line}` : "");
   add("module", node.module);
   add("symbol", node.symbol);
+  add("keeps", node.saved ? `${bytes(node.saved)} for backward` : "");
   return [list];
+}
+
+function bytes(many) {
+  const unit = many < 1e3 ? 0 : many < 1e6 ? 1 : many < 1e9 ? 2 : 3;
+  return `${shown(Number((many / 1e3 ** unit).toPrecision(3)))} ${["bytes", "kB", "MB", "GB"][unit]}`;
 }
 
 /** Each path by which a gradient arrives: upstream × local = contribution; and their sum. */
@@ -102,7 +56,10 @@ function gradientTable(app, node) {
   const { model } = app;
   const root = model.nodes[model.root].called;
   const symbol = `∂${root}/∂${node.called}`;
-  if (node.id === model.root) return [el("p", { class: "sum", text: `${symbol} = 1, where backward starts.` })];
+  if (node.id === model.root && node.grad) {
+    const start = model.grads[node.id] === null ? "1 everywhere" : shown(model.grads[node.id]);
+    return [el("p", { class: "sum", text: `${symbol} = ${start}, where backward starts.` })];
+  }
   const uses = model.arriving[node.id];
   if (!uses.length)
     return [

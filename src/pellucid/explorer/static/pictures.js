@@ -145,3 +145,29 @@ function curves(series, at, label) {
   );
   return picture;
 }
+
+/** A curve, the point we are at, and the tangent there with its triangle: one to the right, so much up or down. */
+function tangentPicture(curve, x, y, slope, label) {
+  const [width, height, edge] = [300, 130, 10];
+  if (curve.length < 2) return null;
+  const xs = curve.map(([at]) => at);
+  const ys = curve.map(([, value]) => value);
+  const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys, y), Math.max(...ys, y)];
+  const across = (at) => edge + ((at - left) / (right - left || 1)) * (width - 2 * edge);
+  const tall = Math.max(high - low, 1e-6 * Math.max(1, Math.abs(y))); // differences that are only rounding stay flat
+  const up = (value) => height - 24 - (0.5 + (value - (low + high) / 2) / tall) * (height - 40);
+  const point = (at, value) => `${across(at).toFixed(1)},${up(value).toFixed(1)}`;
+  const reach = (right - left) / 4;
+  const line = `M${point(x - reach, y - slope * reach)}L${point(x + reach, y + slope * reach)}`;
+  const triangle = `M${point(x, y)}H${across(x + reach).toFixed(1)}V${up(y + slope * reach).toFixed(1)}z`;
+  return svgEl(
+    "svg",
+    { class: "tangent", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label },
+    svgEl("path", { d: triangle, class: "triangle" }),
+    svgEl("path", { d: `M${curve.map(([at, value]) => point(at, value)).join("L")}`, class: "curve curve-0" }),
+    svgEl("path", { d: line, class: "curve curve-1" }),
+    svgEl("circle", { cx: across(x), cy: up(y), r: 4, class: "here" }),
+    svgEl("text", { x: edge, y: height - 6, text: shown(Number(left.toPrecision(3))) }),
+    svgEl("text", { x: width - edge, y: height - 6, "text-anchor": "end", text: shown(Number(right.toPrecision(3))) }),
+  );
+}

@@ -1,4 +1,4 @@
-// Only on a page that a local server sent: an expression of one's own, computed there.
+// An expression of one's own, computed by the server that the page came from.
 
 function playground(app) {
   const field = el("input", {
@@ -11,9 +11,9 @@ function playground(app) {
   const trouble = el("output", { role: "alert" });
   const show = async (event) => {
     event.preventDefault();
-    if (!field.value.trim()) return;
+    if (!field.value.trim()) return field.focus();
     try {
-      app.add(await asked(field.value));
+      app.add(await asked("expression", { text: field.value, values: {} }));
       trouble.textContent = "";
     } catch (error) {
       trouble.textContent = error.message;
@@ -26,17 +26,4 @@ function playground(app) {
     el("button", { type: "submit", text: "Show it" }),
     trouble,
   );
-}
-
-/** Ask the server that this page came from; its token is in the address. */
-async function asked(text) {
-  const token = new URLSearchParams(location.search).get("token") || "";
-  const answer = await fetch("/expression", {
-    method: "POST",
-    headers: { "X-Pellucid-Token": token },
-    body: JSON.stringify({ text, values: {} }),
-  });
-  const found = await answer.json().catch(() => ({ error: `The server answered ${answer.status}.` }));
-  if (found.error) throw new Error(found.error);
-  return found;
 }

@@ -103,7 +103,7 @@ const INFIX = {
 function written(node, args) {
   const params = node.params || [];
   if (node.row === "rsub_number") args = [args[1], args[0]];
-  if (node.row in INFIX && args.length === 2) return `${args[0]} ${INFIX[node.row]} ${args[1]}`;
+  if (Object.hasOwn(INFIX, node.row) && args.length === 2) return `${args[0]} ${INFIX[node.row]} ${args[1]}`;
   if (node.row === "neg") return `-${args[0]}`;
   if (node.row === "pow_number") return `${args[0]} ** ${params[0]}`;
   if (node.row === "pow_of_number") return `${params[0]} ** ${args[0]}`;

@@ -55,6 +55,8 @@ def digits(
     ([torch.Size([3, 1, 8, 8]), torch.Size([3])], tensor(4))
     """
     if source == "scikit-learn":
+        if count > 1797:
+            raise ValueError(f"there are 1797 written digits, not {count}; source='generated' makes as many as you like")
         return _written_digits(count)
     if source != "generated":
         raise ValueError(f"source must be 'generated' or 'scikit-learn', not {source!r}")
