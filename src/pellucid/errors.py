@@ -14,7 +14,19 @@ __all__ = [
     "InplaceError",
     "LinAlgError",
     "explain",
+    "printable",
 ]
+
+
+def printable(text: str) -> str:
+    """A text without characters that would move a terminal's cursor or change its colours.
+
+    >>> printable("\\x1b[31mred\\x07")
+    '[31mred'
+    """
+    if text.isprintable():
+        return text
+    return "".join(letter for letter in text if letter.isprintable() or letter in "\n\t")
 
 
 def explain(what: str, where: str | None = None, why: str | None = None, try_: str | None = None) -> str:
@@ -30,7 +42,7 @@ def explain(what: str, where: str | None = None, why: str | None = None, try_: s
     for label, text in (("where:", where), ("why:  ", why), ("try:  ", try_)):
         if text:
             lines.append(f"  {label} {text}")
-    return "\n".join(lines)
+    return printable("\n".join(lines))
 
 
 class InplaceError(RuntimeError):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.core.tensor import Tensor
+from pellucid.errors import printable
 from pellucid.explorer.examples import seen_examples
 from pellucid.explorer.expression import ExpressionError, value_of
 from pellucid.explorer.page import page
@@ -30,7 +31,7 @@ def explore_command(options: argparse.Namespace, quiz: Callable[[], Quiz | None]
     try:
         seen = _asked_for(options)
     except (ExpressionError, OSError) as error:
-        print(f"pellucid explore: {_printable(str(error))}")
+        print(f"pellucid explore: {printable(str(error))}")
         return 2
     title = seen[0].data["title"] if options.what else "Pellucid playground"
     asked = None if options.what else quiz()
@@ -48,15 +49,6 @@ def _asked_for(options: argparse.Namespace) -> Sequence[Seen]:
     if options.what.endswith(".py"):
         return [_of_script(options.what, options.arguments, options.number)]
     return [look(value_of(options.what, _values(options.values)), scope={}, title=options.what)]
-
-
-def _printable(text: str) -> str:
-    """Without what would move a terminal's cursor or set its title.
-
-    >>> _printable("\\x1b[31mred\\x07")
-    '[31mred'
-    """
-    return "".join(letter for letter in text if letter.isprintable() or letter == "\n")
 
 
 def _values(pairs: Sequence[str]) -> dict[str, float]:

@@ -8,6 +8,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from pellucid.errors import printable
+
 __all__ = ["bounded", "run", "tail"]
 
 PATIENCE = 3  # on a busy machine a second of work takes so many of the clock's
@@ -58,7 +60,7 @@ def _limited(process: int, limit: float) -> bool:
 def tail(file: Path) -> str:
     """The end of what was printed, without what would move the terminal's cursor."""
     text = file.read_bytes()[-2_000:].decode("utf-8", "replace")
-    return "".join(c for c in text if c.isprintable() or c == "\n")
+    return printable(text)
 
 
 def bounded(size: int) -> None:

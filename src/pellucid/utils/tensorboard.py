@@ -3,6 +3,7 @@
 pip install 'pellucid[tensorboard]'
 """
 
+import textwrap
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -75,7 +76,7 @@ class SummaryWriter:
         self, model: Any, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
     ) -> None:
         """The model as text: TensorBoard's graph pages are made of TorchScript, which there is none of here."""
-        self._writer.add_text("graph", f"```\n{model}\n```")
+        self._writer.add_text("graph", textwrap.indent(str(model), "    "))  # a block of code that no name can end
 
     def flush(self) -> None:
         """Write everything to the disk."""

@@ -22,6 +22,7 @@ from pellucid.utils.data.worker import Exhausted, Failure, Fetcher, Restart, wor
 __all__ = ["DataLoader"]
 
 T = TypeVar("T")
+FIXED = frozenset(("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"))
 POLL_SECONDS = 0.2  # how often the main process looks whether its workers live
 
 
@@ -71,6 +72,11 @@ class DataLoader(Generic[T]):
         self.sampler, self.batch_sampler = sampler, batch_sampler
         self.collate_fn = collate_fn or (default_collate if self._auto_collation else default_convert)
         self._iterator: Any = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in FIXED and "_iterator" in self.__dict__:  # set last by __init__
+            raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
+        super().__setattr__(name, value)
 
     def _usual_sampler(self, shuffle: bool) -> Any:
         if self._is_iterable:

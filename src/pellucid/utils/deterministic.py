@@ -1,0 +1,3 @@
+"""torch.utils.deterministic: whether new memory is filled, which changes nothing here."""
+
+fill_uninitialized_memory = True
