@@ -119,6 +119,63 @@ _FROM = {
     **dict.fromkeys(("to_dlpack",), "pellucid.utils.dlpack"),
     **dict.fromkeys(("OutOfMemoryError",), "pellucid.cuda"),
     **dict.fromkeys(("TypedStorage", "UntypedStorage"), "pellucid.storage"),
+    **dict.fromkeys(
+        (
+            "bilinear",
+            "detach",
+            "embedding_bag",
+            "fake_quantize_per_tensor_affine",
+            "frobenius_norm",
+            "kl_div",
+            "nuclear_norm",
+        ),
+        "pellucid.ops.rare.twins",
+    ),
+    **dict.fromkeys(("Future",), "pellucid.futures"),
+    **dict.fromkeys(("fork", "wait", "ScriptModule", "ScriptFunction"), "pellucid.jit"),
+    **dict.fromkeys(
+        (
+            "SymBool",
+            "SymFloat",
+            "SymInt",
+            "_assert",
+            "sym_float",
+            "sym_int",
+            "sym_ite",
+            "sym_max",
+            "sym_min",
+            "sym_not",
+            "sym_sqrt",
+            "sym_sum",
+        ),
+        "pellucid.symbolic",
+    ),
+}
+
+# What can be named and says when it is used why it is not here.
+_ABSENT = {
+    "there are no quantised tensors": """
+        choose_qparams_optimized empty_quantized fake_quantize_per_channel_affine fbgemm_linear_fp16_weight
+        fbgemm_linear_int8_weight fbgemm_pack_quantized_matrix int_repr per_channel_affine per_channel_symmetric
+        per_tensor_affine per_tensor_symmetric q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale
+        q_zero_point qint32 qint8 qscheme quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic
+        quantized_batch_norm quantized_gru quantized_lstm quantized_max_pool1d quantized_max_pool2d quint2x4 quint4x2
+        quint8""",
+    "NumPy has no numbers of this kind": """
+        bits16 bits1x8 bits2x4 bits4x2 bits8 chalf complex32 float4_e2m1fn_x2 float8_e4m3fn float8_e4m3fnuz float8_e5m2
+        float8_e5m2fnuz float8_e8m0fnu int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3 uint4 uint5 uint6 uint7""",
+    "matrices are dense": """
+        dsmm hsmm hspmm resize_as_sparse_ saddmm sparse_bsc sparse_bsc_tensor sparse_bsr sparse_bsr_tensor
+        sparse_compressed_tensor sparse_csc sparse_csc_tensor sspaddmm""",
+    "Pellucid runs on the CPU, and nothing runs elsewhere": """
+        AcceleratorError Event Stream get_device_module mtia cudnn_affine_grid_generator cudnn_batch_norm
+        cudnn_convolution cudnn_convolution_transpose cudnn_grid_sampler cudnn_is_acceptable miopen_batch_norm
+        miopen_convolution miopen_rnn mkldnn_convolution mkldnn_max_pool2d mkldnn_rnn_layer""",
+    "PyTorch has removed it": "eig lstsq matrix_rank solve symeig",
+    "it has no counterpart here": """
+        BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage DoubleStorage
+        FloatStorage HalfStorage IntStorage LongStorage ShortStorage StorageBase classes from_file lobpcg quasirandom
+        thread_safe_generator""",
 }
 
 
@@ -133,6 +190,9 @@ def __getattr__(name: str) -> _Any:
         found = globals().get(name) or (getattr(Tensor, name, None) if name.endswith("_") else None)
         if found is not None:  # a function that a family brings, or torch.relu_, which is the method
             return found
+    for why, names in _ABSENT.items():
+        if name in names.split():
+            return _import_module("pellucid.absent").absent("torch", names, why)(name)
     raise AttributeError(f"module 'pellucid' has no attribute {name!r}")
 
 

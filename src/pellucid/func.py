@@ -6,6 +6,8 @@
 tensor([ 3., 12., 27.])
 """
 
+from typing import Any
+
 from pellucid.transforms.batch import vmap
 from pellucid.transforms.forward import jvp
 from pellucid.transforms.functional import (
@@ -31,7 +33,22 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",
     "vmap",
 ]
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Make every batch normalisation inside a module forget the running statistics, which vmap cannot update.
+
+    >>> import pellucid as torch
+    >>> replace_all_batch_norm_modules_(torch.nn.BatchNorm1d(2)).running_mean is None
+    True
+    """
+    for module in root.modules():
+        if hasattr(module, "track_running_stats") and hasattr(module, "num_batches_tracked"):
+            module.track_running_stats = False
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+    return root

@@ -39,6 +39,7 @@ LATER = {  # imported when first asked for: they need more than the engine
     "forward_ad": "pellucid.autograd.forward_ad",
     "grad_mode": "pellucid.core.modes",
     "profiler": "pellucid.autograd.profiler",
+    "anomaly_mode": "pellucid.autograd.anomaly_mode",
     "variable": "pellucid.autograd",
 }
 
@@ -173,7 +174,7 @@ def _refuse_unused(results: Sequence[Any], inputs: Sequence[Tensor]) -> None:
         described.append(f"input {i} of shape {tuple(inputs[i].array.shape)}{made}")
     raise RuntimeError(
         explain(
-            "One of the differentiated Tensors appears to not have been used in the graph. "
+            f"The differentiated Tensor at index {unused[0]} appears to not have been used in the graph. "
             "Set allow_unused=True if this is the desired behavior.",
             str(here()),
             "no path leads from the outputs to " + "; ".join(described),

@@ -3,7 +3,7 @@
 from contextlib import nullcontext
 from typing import Any
 
-enabled = False
+enabled = True
 benchmark = False
 deterministic = False
 allow_tf32 = False

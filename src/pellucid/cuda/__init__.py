@@ -110,9 +110,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'torch.cuda' has no attribute {name!r}")
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(
+        raise AssertionError(
             explain(
-                f"torch.cuda.{name}: there is no CUDA in Pellucid",
+                f"torch.cuda.{name}: Torch not compiled with CUDA enabled",
                 here().text,
                 "Pellucid runs on the CPU",
                 "guard the call with `if torch.cuda.is_available():`, or use the device 'cpu'",

@@ -1,36 +1,25 @@
 """Distribution: what all distributions have in common."""
 
+import warnings
 from typing import Any, ClassVar
 
 import pellucid as torch
 from pellucid.core.tensor import Tensor
 from pellucid.distributions import constraints
+from pellucid.distributions.utils import lazy_property
 
-__all__ = ["Distribution", "broadcast_all"]
-
-
-def broadcast_all(*values: Any) -> tuple[Any, ...]:
-    """Numbers and tensors as tensors of one shape.
-
-    >>> broadcast_all(1.0, torch.zeros(2))
-    (tensor([1., 1.]), tensor([0., 0.]))
-    """
-    if not all(isinstance(value, (Tensor, int, float)) for value in values):
-        raise ValueError("Input arguments must all be instances of Number, torch.Tensor")
-    like = next((value for value in values if isinstance(value, Tensor)), None)
-    dtype = torch.get_default_dtype() if like is None or not like.is_floating_point() else like.dtype
-    tensors = [value if isinstance(value, Tensor) else torch.tensor(value, dtype=dtype) for value in values]
-    return tuple(torch.broadcast_tensors(*tensors))
+__all__ = ["Distribution"]
 
 
 class Distribution:
     """Batches of distributions: `batch_shape` counts distributions, `event_shape` is the shape of one sample."""
 
-    has_rsample = False
-    has_enumerate_support = False
-    arg_constraints: ClassVar[dict[str, Any]] = {}
+    has_rsample: Any = False
+    has_enumerate_support: Any = False
+    arg_constraints: ClassVar[Any] = NotImplemented
     support: Any = None
-    _validate_args = __debug__
+    _validate_args: bool = __debug__
+    _as_given: tuple[str, ...] = ()  # attributes that stay as they are when the batch grows
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -47,12 +36,19 @@ class Distribution:
             self._check_parameters()
 
     def _check_parameters(self) -> None:
+        if self.arg_constraints is NotImplemented:
+            warnings.warn(
+                f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or initialize "
+                "the distribution with `validate_args=False` to turn off validation.",
+                stacklevel=3,
+            )
+            return
         for name, constraint in self.arg_constraints.items():
-            if constraints.is_dependent(constraint) or name not in self.__dict__:
+            unknown = name not in self.__dict__ and isinstance(getattr(type(self), name, None), lazy_property)
+            if constraints.is_dependent(constraint) or unknown:
                 continue
             value = getattr(self, name)
-            valid = constraint.check(value)
-            if not bool(valid.all()):
+            if not bool(constraint.check(value).all()):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
                     f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
@@ -98,7 +94,8 @@ class Distribution:
         raise NotImplementedError
 
     def sample_n(self, n: int) -> Any:
-        """n values."""
+        """n values: an old name of `sample((n,))`."""
+        warnings.warn("sample_n will be deprecated. Use .sample((n,)) instead", UserWarning, stacklevel=2)
         return self.sample((n,))
 
     def log_prob(self, value: Any) -> Any:
@@ -127,17 +124,23 @@ class Distribution:
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """The same distributions in a larger batch."""
-        shape = torch.Size(batch_shape)
-        made = object.__new__(type(self))
+        shape, made = torch.Size(batch_shape), self._get_checked_instance(type(self), _instance)
         for name, value in self.__dict__.items():
-            if isinstance(value, Tensor):
-                inner = value.shape[len(self._batch_shape) :]
-                value = value.expand(shape + inner)
+            if isinstance(value, Tensor) and name not in self._as_given:
+                value = value.expand(shape + value.shape[len(self._batch_shape) :])
             elif isinstance(value, Distribution):
-                value = value.expand(shape)
+                value = value.expand(shape + value.batch_shape[len(self._batch_shape) :])
             made.__dict__[name] = value
         made._batch_shape = shape
         return made
+
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        if _instance is None and type(self).__init__ is not cls.__init__:  # type: ignore[misc]
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also "
+                "define a custom .expand() method."
+            )
+        return object.__new__(type(self)) if _instance is None else _instance
 
     def _extended_shape(self, sample_shape: Any = ()) -> Any:
         return torch.Size(sample_shape) + self._batch_shape + self._event_shape
@@ -145,30 +148,31 @@ class Distribution:
     def _validate_sample(self, value: Any) -> None:
         if not isinstance(value, Tensor):
             raise ValueError("The value argument to log_prob must be a Tensor")
-        inner = len(self._event_shape)
-        if tuple(value.shape[len(value.shape) - inner :]) != tuple(self._event_shape):
-            raise ValueError(
-                "The right-most size of value must match event_shape: "
-                f"{tuple(value.shape)} vs {tuple(self._event_shape)}."
-            )
-        torch.broadcast_shapes(tuple(value.shape), tuple(self._batch_shape + self._event_shape))
+        self._validate_shape(value)
         support = self.support
-        if support is None or constraints.is_dependent(support):
-            return
-        if not bool(support.check(value).all()):
+        if support is not None and not bool(support.check(value).all()):
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
                 f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
             )
+
+    def _validate_shape(self, value: Any) -> None:
+        if value.shape[max(value.dim() - len(self._event_shape), 0) :] != self._event_shape:
+            raise ValueError(
+                f"The right-most size of value must match event_shape: {value.shape} vs {self._event_shape}."
+            )
+        expected = self._batch_shape + self._event_shape
+        for one, two in zip(reversed(value.shape), reversed(expected), strict=False):
+            if one not in (1, two) and two != 1:
+                raise ValueError(
+                    f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs {expected}."
+                )
 
     def _checked(self, value: Any) -> None:
         if self._validate_args:
             self._validate_sample(value)
 
     def __repr__(self) -> str:
-        parts = []
-        for name in self.arg_constraints:
-            if name in self.__dict__:
-                value = self.__dict__[name]
-                parts.append(f"{name}: {value if value.numel() == 1 else value.size()}")
+        shown = {name: self.__dict__[name] for name in self.arg_constraints if name in self.__dict__}
+        parts = (f"{name}: {value if value.numel() == 1 else value.size()}" for name, value in shown.items())
         return f"{type(self).__name__}({', '.join(parts)})"

@@ -4,22 +4,14 @@ from typing import Any, ClassVar
 
 import pellucid as torch
 from pellucid.distributions import constraints
-from pellucid.distributions.continuous import TINY, Gamma, Normal
-from pellucid.distributions.discrete import Categorical, TwoWays
-from pellucid.distributions.distribution import Distribution, broadcast_all
-from pellucid.distributions.multivariate import TransformedDistribution
-from pellucid.distributions.transforms import ExpTransform, SigmoidTransform, StickBreakingTransform
+from pellucid.distributions.categorical import Categorical
+from pellucid.distributions.combined import TransformedDistribution
+from pellucid.distributions.counts import TwoWays
+from pellucid.distributions.distribution import Distribution
+from pellucid.distributions.transforms import ExpTransform, SigmoidTransform
+from pellucid.distributions.utils import broadcast_all, clamp_probs
 
-__all__ = [
-    "ExpRelaxedCategorical", "FisherSnedecor", "LogisticNormal", "LogitRelaxedBernoulli", "RelaxedBernoulli",
-    "RelaxedOneHotCategorical",
-]  # fmt: skip
-
-
-def inside(probs: Any) -> Any:
-    """Probabilities moved away from 0 and 1 by a rounding error."""
-    eps = torch.finfo(probs.dtype).eps
-    return probs.clamp(min=eps, max=1 - eps)
+__all__ = ["ExpRelaxedCategorical", "LogitRelaxedBernoulli", "RelaxedBernoulli", "RelaxedOneHotCategorical"]
 
 
 class LogitRelaxedBernoulli(TwoWays):
@@ -27,18 +19,19 @@ class LogitRelaxedBernoulli(TwoWays):
 
     has_rsample = True
     support = constraints.real
+    _as_given = ("temperature",)
 
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         self.temperature = temperature
         self._take(probs, logits)
-        super().__init__(self._parameter.shape, validate_args=validate_args)
+        super().__init__(self._param.shape, validate_args=validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
-        probs = inside(self.probs.expand(shape))
-        noise = inside(torch.rand(shape, dtype=probs.dtype))
+        probs = clamp_probs(self.probs.expand(shape))
+        noise = clamp_probs(torch.rand(shape, dtype=probs.dtype))
         return (noise.log() - (-noise).log1p() + probs.log() - (-probs).log1p()) / self.temperature
 
     def log_prob(self, value: Any) -> Any:
@@ -56,7 +49,9 @@ class RelaxedBernoulli(TransformedDistribution):
     tensor([0.4925])
     """
 
+    has_rsample = True
     support = constraints.unit_interval
+    arg_constraints: ClassVar[Any] = {"probs": constraints.unit_interval, "logits": constraints.real}
 
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
@@ -73,7 +68,8 @@ class ExpRelaxedCategorical(Distribution):
 
     has_rsample = True
     support = constraints.real_vector
-    arg_constraints: ClassVar = {}
+    _as_given = ("temperature",)
+    arg_constraints: ClassVar[Any] = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
@@ -84,9 +80,10 @@ class ExpRelaxedCategorical(Distribution):
 
     probs = property(lambda self: self._categorical.probs)
     logits = property(lambda self: self._categorical.logits)
+    param_shape = property(lambda self: self._categorical.param_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        noise = inside(torch.rand(self._extended_shape(sample_shape), dtype=self.logits.dtype))
+        noise = clamp_probs(torch.rand(self._extended_shape(sample_shape), dtype=self.logits.dtype))
         scores = (self.logits - (-noise.log()).log()) / self.temperature
         return scores - scores.logsumexp(-1, keepdim=True)
 
@@ -106,7 +103,9 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     tensor(1.)
     """
 
+    has_rsample = True
     support = constraints.simplex
+    arg_constraints: ClassVar[Any] = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
@@ -116,53 +115,3 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     temperature = property(lambda self: self.base_dist.temperature)
     probs = property(lambda self: self.base_dist.probs)
     logits = property(lambda self: self.base_dist.logits)
-
-
-class LogisticNormal(TransformedDistribution):
-    """Shares that sum to 1, made of normal numbers by breaking a stick."""
-
-    support = constraints.simplex
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        base = Normal(loc, scale)
-        super().__init__(base if base.batch_shape else base.expand((1,)), StickBreakingTransform(), validate_args)
-        self._event_shape = torch.Size((self._event_shape[0] + 1,))  # the last share is what the others leave
-
-    loc = property(lambda self: self.base_dist.loc)
-    scale = property(lambda self: self.base_dist.scale)
-
-
-class FisherSnedecor(Distribution):
-    """The ratio of two means of squares."""
-
-    has_rsample = True
-    support = constraints.positive
-    arg_constraints: ClassVar = {"df1": constraints.positive, "df2": constraints.positive}
-
-    def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
-        self.df1, self.df2 = broadcast_all(df1, df2)
-        super().__init__(self.df1.shape, validate_args=validate_args)
-
-    @property
-    def mean(self) -> Any:
-        return torch.where(self.df2 > 2, self.df2 / (self.df2 - 2), torch.nan)
-
-    @property
-    def mode(self) -> Any:
-        value = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
-        return torch.where(self.df1 > 2, value, torch.nan)
-
-    @property
-    def variance(self) -> Any:
-        df1, df2 = self.df1, torch.where(self.df2 > 4, self.df2, torch.nan)
-        return 2 * df2.pow(2) * (df1 + df2 - 2) / (df1 * (df2 - 2).pow(2) * (df2 - 4))
-
-    def rsample(self, sample_shape: Any = ()) -> Any:
-        one, two = (Gamma(df * 0.5, df).rsample(sample_shape) for df in (self.df1, self.df2))
-        return (one / two.clamp(min=TINY)).clamp(min=TINY)
-
-    def log_prob(self, value: Any) -> Any:
-        self._checked(value)
-        half1, half2, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
-        constant = (half1 + half2).lgamma() - half1.lgamma() - half2.lgamma() + half1 * ratio.log()
-        return constant + (half1 - 1) * value.log() - (half1 + half2) * (ratio * value).log1p()

@@ -18,6 +18,14 @@ __all__ = [
 ]  # fmt: skip
 
 
+def __getattr__(name: str) -> _Any:
+    if name == "grad":  # loaded when first asked for
+        from importlib import import_module
+
+        return import_module("pellucid.nn.grad")
+    raise AttributeError(f"module 'torch.nn' has no attribute {name!r}")
+
+
 def factory_kwargs(kwargs: dict[str, _Any] | None) -> dict[str, _Any]:
     """The options among a layer's keyword arguments that go on to `torch.empty` and its kin; others are refused.
 

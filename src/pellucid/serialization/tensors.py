@@ -81,6 +81,8 @@ class Pickler(PythonPickler):  # type: ignore[misc]
             return OrderedDict, (), None, None, iter(value.items())
         if isinstance(value, dtypes.Size):
             return Global("torch", "Size"), (tuple(value),)
+        if isinstance(value, dtypes.device):
+            return Global("torch", "device"), value.__reduce__()[1]
         return NotImplemented
 
     def _tensor(self, tensor: Tensor) -> Any:

@@ -19,6 +19,7 @@ from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
 from pellucid.ops.axes import permute_row
 from pellucid.ops.expand import expand_row
+from pellucid.ops.random import NO_DRAWS
 from pellucid.ops.reduce import sum_row
 from pellucid.ops.shape import reshape_row
 from pellucid.ops.slicing import slice_row
@@ -278,9 +279,8 @@ def vmap(
 
     `in_dims` says which dimension of every input is the batch (None: the input is shared), `out_dims` where it goes
     in the outputs; both may be nested like the inputs and outputs. `chunk_size` works through the batch in pieces.
-    Random numbers drawn inside the function are the same for all examples; with `randomness="different"` the
-    function runs once per example, so that each draws its own. ("error", where PyTorch refuses to draw, acts as
-    "same".)
+    Random numbers may be drawn inside the function if `randomness` says how: "same" for all examples, or "different"
+    ones, for which the function runs once per example.
 
     >>> import pellucid as torch
     >>> torch.func.vmap(lambda row: row * row.sum())(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -296,7 +296,12 @@ def vmap(
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         call = Call(func, in_dims, out_dims, args)
         pieces = call.pieces(1 if randomness == "different" else chunk_size)
-        returned = [call.run(piece, kwargs) for piece in pieces]
+        token = NO_DRAWS.set(True) if randomness == "error" else None
+        try:
+            returned = [call.run(piece, kwargs) for piece in pieces]
+        finally:
+            if token is not None:
+                NO_DRAWS.reset(token)
         return returned[0] if len(returned) == 1 else call.together(returned)
 
     return wrapped

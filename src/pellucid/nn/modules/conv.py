@@ -92,9 +92,9 @@ def _check(
     if groups <= 0:
         raise ValueError("groups must be a positive integer")
     if in_channels % groups != 0:
-        raise ValueError(f"in_channels ({in_channels}) must be divisible by groups ({groups})")
+        raise ValueError(f"in_channels must be divisible by groups, got {in_channels} and {groups}")
     if out_channels % groups != 0:
-        raise ValueError(f"out_channels ({out_channels}) must be divisible by groups ({groups})")
+        raise ValueError(f"out_channels must be divisible by groups, got {out_channels} and {groups}")
     if isinstance(padding, str):
         if padding not in PADDING_WORDS:
             raise ValueError(f"Invalid padding string {padding!r}, should be one of {PADDING_WORDS}")

@@ -144,7 +144,7 @@ class Module(Tree, Stateful, Hooked):
     def _empty(self, name: str, value: Any, members: dict[str, Any], what: str, kind: str) -> None:
         """Set a member to None: nothing else that is not of its kind may take its place."""
         if value is not None:
-            given = type(value).__name__
+            given = value.type() if isinstance(value, Tensor) else type(value).__name__  # type: ignore[attr-defined]
             raise TypeError(f"cannot assign '{given}' as {what} '{name}' ({kind} or None expected)")
         members[name] = None
 
@@ -280,9 +280,8 @@ def _with_flags(name: str, key: int, hook: Any, state: dict[str, Any]) -> Any:
 
 def _check_parameter(name: str, param: Any) -> None:
     if param is not None and not isinstance(param, Parameter):
-        raise TypeError(
-            f"cannot assign '{type(param).__name__}' object to parameter '{name}' (torch.nn.Parameter or None required)"
-        )
+        given = param.type() if isinstance(param, Tensor) else type(param).__name__  # type: ignore[attr-defined]
+        raise TypeError(f"cannot assign '{given}' object to parameter '{name}' (torch.nn.Parameter or None required)")
     if param is not None and not is_lazy(param) and param.grad_fn is not None:
         raise ValueError(
             f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To "

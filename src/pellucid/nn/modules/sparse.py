@@ -21,7 +21,7 @@ class _Table(Module):
     def _set_padding(self, padding_idx: int | None, count: int) -> None:
         if padding_idx is not None:
             if not -count <= padding_idx < count:
-                raise AssertionError(f"padding_idx must be within num_embeddings, that is {count}, got {padding_idx}")
+                raise AssertionError(f"Padding_idx must be within num_embeddings, that is {count}, got {padding_idx}")
             padding_idx = padding_idx % count
         self.padding_idx = padding_idx
 

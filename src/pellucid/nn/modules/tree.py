@@ -245,7 +245,9 @@ class Tree:
 
     def cuda(self, device: Any = None) -> Any:
         """Refused: there is no GPU here."""
-        raise RuntimeError("Pellucid runs on the CPU: there is no CUDA; write .to(device) with device = 'cpu'")
+        raise AssertionError(
+            "Torch not compiled with CUDA enabled: Pellucid runs on the CPU; write .to(device) with device = 'cpu'"
+        )
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
         """New memory of the same shapes for all tensors inside, its values not set."""

@@ -258,7 +258,7 @@ def pad_sequence(
     starts = [number * longest + (longest - n if padding_side == "left" else 0) for number, n in enumerate(lengths)]
     places = np.concatenate([np.arange(start, start + n) for start, n in zip(starts, lengths)])
     padded = _spread(torch.cat(rows), places, (len(rows), longest), padding_value)
-    return padded if batch_first else padded.transpose(0, 1)
+    return padded if batch_first else padded.transpose(0, 1).contiguous()
 
 
 def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:

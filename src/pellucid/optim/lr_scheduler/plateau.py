@@ -35,10 +35,10 @@ class ReduceLROnPlateau(LRScheduler):
         self.factor, self.optimizer, self.default_min_lr = factor, optimizer, min_lr
         self.min_lrs = self._minima(min_lr)
         self.patience, self.cooldown, self.eps = patience, cooldown, eps
-        self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
-        self.mode_worse = inf if mode == "min" else -inf
         self.last_epoch = 0
         self._last_lr = values_of(optimizer, "lr")
+        self.mode_worse = inf if mode == "min" else -inf
+        self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
         self._reset()
 
     def _minima(self, min_lr: Any) -> list[float]:
