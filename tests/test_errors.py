@@ -191,3 +191,13 @@ def test_no_message_moves_the_terminals_cursor():
     with pytest.raises(RuntimeError) as caught:
         exec(compile(program, "\x1b[31mred\x07.py", "exec"), {"torch": torch})
     assert "\x1b" not in str(caught.value) and "[31mred.py" in str(caught.value)
+
+
+def test_a_strangers_operator_is_asked():
+    class Stranger:
+        def __radd__(self, other):
+            return "added"
+
+    assert torch.ones(2) + Stranger() == "added"
+    with pytest.raises(TypeError, match="not Stranger"):
+        torch.ones(2) * Stranger()

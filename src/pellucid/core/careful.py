@@ -54,6 +54,8 @@ def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> A
         return on_arrays(p, tuple(inputs), params)
     if mode.autocast is not None:
         inputs = mode.autocast.cast(p, inputs)
+    if p.name in REFLECTED and (answer := answered(p, *inputs)) is not NotImplemented:
+        return answer
     tensors = met(p, inputs)
     arrays = tuple(current_array(tensor) for tensor in tensors)
     if mode.grad and any(isinstance(array, Kind) for array in arrays):
@@ -65,6 +67,21 @@ def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> A
     outs = tuple(_output(p, tensors, node, (i, len(results)), y, params, mode) for i, y in enumerate(results))
     attend(p, tensors, params, outs, mode)
     return outs if p.outputs != 1 else outs[0]
+
+
+REFLECTED = {
+    "add": "__radd__", "sub": "__rsub__", "mul": "__rmul__", "div": "__rtruediv__", "pow": "__rpow__",
+    "floor_divide": "__rfloordiv__", "remainder": "__rmod__",
+}  # fmt: skip
+OURS = (Tensor, int, float, complex, np.ndarray, np.generic, Kind)
+
+
+def answered(p: Primitive, first: Any, second: Any) -> Any:
+    """What a stranger's class makes of `tensor + stranger`, as Python's operators ask it."""
+    if isinstance(second, OURS) or not isinstance(first, Tensor):
+        return NotImplemented
+    method = getattr(type(second), REFLECTED[p.name], None)
+    return NotImplemented if method is None else method(second, first)
 
 
 def as_they_are(p: Primitive, inputs: Sequence[Any]) -> Sequence[Tensor] | None:
