@@ -106,6 +106,28 @@ def test_tanh_is_within_two_units():
     np.testing.assert_array_equal(got, np.tanh(special))
 
 
+@needs_llvm
+def test_threads_that_meet_at_the_first_call_get_one_program():
+    @native
+    def doubled(first: int, last: int, x: Array, y: Array) -> None:
+        for i in range(first, last):
+            y[i] = 2.0 * x[i]
+
+    def work(k: int) -> None:
+        x, start = np.full(10, float(k)), results[k]
+        gate.wait()
+        doubled(10, 1, x, start)
+
+    results = [np.empty(10) for _ in range(8)]
+    gate = threading.Barrier(8)
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [result.tolist() for result in results] == [[2.0 * k] * 10 for k in range(8)]
+
+
 @native
 def count_visits(first: int, last: int, visits: Array) -> None:
     for i in range(first, last):

@@ -6,14 +6,19 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from pellucid.native.language import Writer, parameters
-from pellucid.native.words import Array
+from pellucid.native.words import Array, Indices
 
 FLOATING = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
+C_TYPES: dict[type, Any] = {
+    int: ctypes.c_int64, float: ctypes.c_double, Array: ctypes.py_object, Indices: ctypes.py_object,
+}  # fmt: skip
+COMPILING = Lock()
 DATA = 16  # bytes from the beginning of an array object to the address of its data
 MANY = 4096  # elements from which on a compiled loop is used: for fewer NumPy is as fast
 PART = 1 << 14  # elements that one core takes at a time: some microseconds of work
@@ -122,13 +127,12 @@ class Kernel:
         """What Python calls for arrays of one floating type."""
         from pellucid.native.llvm import compiled
 
-        name = f"pellucid_{self.name}_{FLOATING[dtype]}"
-        types: list[Any] = [
-            {int: ctypes.c_int64, float: ctypes.c_double}.get(kind, ctypes.py_object) for kind in self.kinds
-        ]
-        signature = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, *types)
-        call = self.entries[dtype] = signature(compiled(assembly(self, name, FLOATING[dtype]))(name))
-        return call
+        with COMPILING:  # two threads that meet here need one program, not two of the same name
+            if dtype not in self.entries:
+                name = f"pellucid_{self.name}_{FLOATING[dtype]}"
+                signature = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, *(C_TYPES[k] for k in self.kinds))
+                self.entries[dtype] = signature(compiled(assembly(self, name, FLOATING[dtype]))(name))
+        return self.entries[dtype]
 
 
 def wake() -> None:
@@ -141,7 +145,7 @@ def wake() -> None:
 def native(function: Callable[..., Any]) -> Kernel:
     """Make a kernel of a function.
 
-    >>> from pellucid.native.words import Array
+    >>> from pellucid.native.words import Array, Indices
     >>> @native
     ... def doubled(first: int, last: int, x: Array, y: Array) -> None:
     ...     for i in range(first, last):

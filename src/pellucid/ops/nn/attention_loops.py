@@ -142,7 +142,7 @@ def forward(query: ndarray, key: ndarray, value: ndarray, causal: bool, scale: f
     inverse = np.empty((*query.shape[:-1], 1), q.dtype)
     out = _fresh(q, depth)
     attention_loop(
-        batch * heads, queries * keys, q, k, v, out, powers, inverse, _places(q, k, v, out),
+        batch * heads, 4 * queries * keys, q, k, v, out, powers, inverse, _places(q, k, v, out),
         heads, queries, keys, width, depth, causal, scale, queries * keys * max(width, depth) > WORTH,
     )  # fmt: skip
     return out if query.ndim == 4 else out[:, 0], powers, inverse
@@ -162,7 +162,7 @@ def gradients(
         np.empty((HANDS_AT_MOST, queries, keys), q.dtype),
     )
     attention_back_loop(
-        batch * heads, queries * keys, g, q, k, v, y, powers, inverse, *found, shared, slope,
+        batch * heads, 8 * queries * keys, g, q, k, v, y, powers, inverse, *found, shared, slope,
         _places(q, k, v, y, g, *found), heads, queries, keys, width, depth, scale,
         queries * keys * max(width, depth) > WORTH,
     )  # fmt: skip
