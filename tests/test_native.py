@@ -128,6 +128,28 @@ def test_threads_that_meet_at_the_first_call_get_one_program():
     assert [result.tolist() for result in results] == [[2.0 * k] * 10 for k in range(8)]
 
 
+@needs_llvm
+def test_two_kernels_may_have_one_name():
+    def made():
+        @native
+        def scaled(first: int, last: int, x: Array, y: Array, by: float) -> None:
+            for i in range(first, last):
+                y[i] = by * x[i]
+
+        @native
+        def shifted(first: int, last: int, x: Array, y: Array, by: float) -> None:
+            for i in range(first, last):
+                y[i] = by + x[i]
+
+        shifted.name = scaled.name
+        return scaled, shifted
+
+    y = np.empty(3)
+    for kernel, expected in zip(made(), (6.0, 5.0), strict=True):
+        kernel(3, 1, np.full(3, 3.0), y, 2.0)
+        assert y.tolist() == [expected] * 3
+
+
 @native
 def count_visits(first: int, last: int, visits: Array) -> None:
     for i in range(first, last):

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
+from itertools import count
 from threading import Lock
 from typing import Any
 
@@ -18,7 +19,7 @@ FLOATING = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 C_TYPES: dict[type, Any] = {
     int: ctypes.c_int64, float: ctypes.c_double, Array: ctypes.py_object, Indices: ctypes.py_object,
 }  # fmt: skip
-COMPILING = Lock()
+COMPILING, NUMBERS = Lock(), count()
 DATA = 16  # bytes from the beginning of an array object to the address of its data
 MANY = 4096  # elements from which on a compiled loop is used: for fewer NumPy is as fast
 PART = 1 << 14  # elements that one core takes at a time: some microseconds of work
@@ -85,6 +86,7 @@ class Kernel:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function, self.name = function, function.__name__.strip("_")
+        self.number = next(NUMBERS)  # two kernels may have one name
         self.__doc__ = function.__doc__
         names, kinds = zip(*parameters(function).items(), strict=True)
         self.handed = "hand" in names
@@ -129,7 +131,7 @@ class Kernel:
 
         with COMPILING:  # two threads that meet here need one program, not two of the same name
             if dtype not in self.entries:
-                name = f"pellucid_{self.name}_{FLOATING[dtype]}"
+                name = f"pellucid_{self.name}_{self.number}_{FLOATING[dtype]}"
                 signature = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, *(C_TYPES[k] for k in self.kinds))
                 self.entries[dtype] = signature(compiled(assembly(self, name, FLOATING[dtype]))(name))
         return self.entries[dtype]
