@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import functools
 import multiprocessing
+import re
 import sys
 import time
 import types
@@ -114,6 +115,8 @@ def translated(value: Any) -> Any:
         return {key: translated(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return type(value)(translated(part) for part in value)
+    if isinstance(value, torch.nn.Module):  # a distance of its own, made with its defaults
+        return getattr(pellucid.nn, type(value).__name__)()
     return rebound(value) if isinstance(value, types.FunctionType) else value
 
 
@@ -192,7 +195,7 @@ def found_by_name(operator: Any) -> Any:
     """The public function of the operator's name, or the method."""
     _, pellucid = libraries()
     found: Any = pellucid
-    for part in operator.name.split("."):
+    for part in operator.name.removeprefix("torch.").split("."):
         found = getattr(found, part, None)
     return found if callable(found) else getattr(pellucid.Tensor, operator.name, None)
 
@@ -479,14 +482,16 @@ LOOSE = {"torch.float16": 2e-2, "torch.bfloat16": 8e-2}
 
 
 def check_errors(operator: Any, function: Any, report: Report) -> None:
-    """What PyTorch refuses is refused, with an exception of the same class."""
+    """What PyTorch refuses is refused, with an exception of the same class that has its words."""
     if operator.error_inputs_func is None:
         return
     for number, refused in enumerate(operator.error_inputs("cpu")):
         try:
             pair(operator, function, refused.sample_input)[1].call()
-        except refused.error_type:
-            continue
+        except refused.error_type as error:
+            if not re.search(refused.error_regex, str(error)):
+                said = f"{first_line(error)!r}, PyTorch's {refused.error_regex!r}"
+                report.fail("words", f"{number} {summary(refused.sample_input)}: {said}")
         except Exception as error:
             report.fail("errors", f"{number} {summary(refused.sample_input)}: {type(error).__name__} "
                                   f"({first_line(error)}) instead of {refused.error_type.__name__}")  # fmt: skip

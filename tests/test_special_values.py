@@ -214,7 +214,6 @@ EXPLAINED: list[tuple[str, str, str]] = [
     ("nn.functional.bilinear", r"\w+ \w+ ", "a product of three: which of them meet first decides what overflows"),
     ("histc", r"forward \w+ (denormal|mixed|max|min)", "PyTorch rounds -1e-323 up to 0; its max - min overflows"),
     # points where a convention is needed and PyTorch's follows from its formula, not from a choice
-    ("acosh", r"gradient \w+ (grid|-inf|infinities|min|mixed)", "left of 1 acosh is NaN; PyTorch's slope there is not"),
     ("amax amin aminmax", r"gradient \w+ (nan|mixed)", "NaNs share it, as in PyTorch's max(); its amax is 0 / 0"),
     ("digamma", r"gradient \w+ ", "PyTorch's trigamma is right to 1e-9, and NaN or 1e32 at poles; ours is inf there"),
     ("polygamma", r"\w+ \w+ ", "PyTorch's trigamma is right to 1e-9, and NaN or 1e32 at poles and infinities"),

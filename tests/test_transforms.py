@@ -272,7 +272,14 @@ def test_vmap_looking_at_values_is_an_error():
         func.vmap(lambda a: a if a.sum() > 0 else -a)(t(Y))
 
 
-@pytest.mark.parametrize("randomness", ["error", "same", "different"])
+def test_vmap_refuses_to_draw_unless_told_how():
+    same(func.vmap(lambda a: a + 1)(t(Y)), Y + 1)
+    with pytest.raises(RuntimeError, match="called random operation while in randomness error mode"):
+        func.vmap(lambda a: a + pellucid.randn(3))(t(Y))
+    pellucid.rand(1)  # the refusal ends with the call
+
+
+@pytest.mark.parametrize("randomness", ["same", "different"])
 def test_vmap_randomness(randomness):
     same(func.vmap(lambda a: a + 1, randomness=randomness)(t(Y)), Y + 1)
     noise = func.vmap(lambda a: a * 0 + pellucid.randn(3, dtype=pellucid.float64), randomness=randomness)(t(Y))

@@ -490,6 +490,22 @@ def promote(operands: Iterable[Operand]) -> NumpyDtype:
     return _combine_classes(dimensioned, zero_dimensional, scalar)
 
 
+def scalar_name(kind: dtype) -> str:
+    """How PyTorch's messages call a dtype.
+
+    >>> scalar_name(int64), scalar_name(bfloat16)
+    ('Long', 'BFloat16')
+    """
+    return _SCALAR_NAMES.get(str(kind).removeprefix("torch."), str(kind))
+
+
+_SCALAR_NAMES = {
+    "float16": "Half", "float32": "Float", "float64": "Double", "bfloat16": "BFloat16", "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble", "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int",
+    "int64": "Long", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
+}  # fmt: skip
+
+
 def _dtype_of_array(operand: object) -> NumpyDtype:
     """Return the NumPy dtype of an array or tensor, or explain what an operand can be."""
     found = getattr(operand, "dtype", None)
@@ -760,8 +776,10 @@ def check_device(requested: device | str | int | None) -> device:
     if not isinstance(requested, device):
         raise TypeError(f"argument 'device' must be torch.device, not {type(requested).__name__}")
     if requested.type != "cpu":
-        raise RuntimeError(
-            f"Pellucid runs on the CPU only, so a tensor cannot live on device '{requested}'. "
+        refusal, first = (AssertionError, "Torch not compiled with CUDA enabled. ") if requested.type == "cuda" else (
+            RuntimeError, "")  # fmt: skip
+        raise refusal(
+            f"{first}Pellucid runs on the CPU only, so a tensor cannot live on device '{requested}'. "
             "Write device='cpu', or leave the argument out; code that asks cuda.is_available() first "
             "chooses the CPU by itself."
         )

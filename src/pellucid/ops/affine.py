@@ -117,13 +117,9 @@ BATCHED: dict[str, Callable[..., Any]] = {
     "addr": lambda b, c: reshape_row(b, (*b.shape, 1)) * reshape_row(c, (c.shape[0], 1, c.shape[1])),
 }
 
-addmm_row = _affine_row(
-    "addmm", mm_row, gemm, lambda g, c: mm_row(g, swap(c)), lambda g, b: mm_row(swap(b), g)
-)
+addmm_row = _affine_row("addmm", mm_row, gemm, lambda g, c: mm_row(g, swap(c)), lambda g, b: mm_row(swap(b), g))
 addmv_row = _affine_row("addmv", mv_row, np.dot, lambda g, c: column(g) * c, lambda g, b: mv_row(swap(b), g))
-addr_row = _affine_row(
-    "addr", _outer, np.multiply.outer, lambda g, c: mv_row(g, c), lambda g, b: mv_row(swap(g), b)
-)
+addr_row = _affine_row("addr", _outer, np.multiply.outer, lambda g, c: mv_row(g, c), lambda g, b: mv_row(swap(g), b))
 baddbmm_row = _affine_row(
     "baddbmm", bmm_row, stacked, lambda g, c: bmm_row(g, swap(c)), lambda g, b: bmm_row(swap(b), g)
 )

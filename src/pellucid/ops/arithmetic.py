@@ -89,7 +89,7 @@ def _alpha_samples(draw: Draw) -> Iterable[Sample]:
 
 
 def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
-    """Sum of two tensors, or of a tensor and a number: `input + alpha * other`; in old scripts add(input, alpha, other).
+    """Sum of two tensors, or of a tensor and a number: `input + alpha * other`; once add(input, alpha, other).
 
     >>> import pellucid as torch
     >>> torch.add(torch.tensor([1.0, 2.0]), torch.tensor([10.0, 20.0]), alpha=2)
@@ -273,7 +273,10 @@ fmod = binary(
 
 neg = unary(
     "neg", np.negative, lambda g: -g, lower="fneg", dtypes="promote", operators=("__neg__",), aliases=("negative",),
-    hint=lambda *_: ("Negation, the `-` operator, on a bool tensor is not supported", "use ~ or logical_not()"),
+    hint=lambda *_: (
+        "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the "
+        "`~` or `logical_not()` operator instead.", "~x",
+    ),
     doc="Each element with the other sign.",
 )  # fmt: skip
 

@@ -35,6 +35,9 @@ class Overloaded:
     def __repr__(self) -> str:
         return f"aten.{self.__name__}"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return __getattr__, (self.__name__,)  # copied and pickled by name, as a function is
+
 
 def __getattr__(name: str) -> Overloaded:
     function = None if name.startswith("__") else _find(name)

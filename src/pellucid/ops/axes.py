@@ -66,6 +66,8 @@ def permute(input: Any, *axes: Any, dims: Any = None) -> Any:
             f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
             f"ordering of dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = {len(order)}",
         )
+    if len({axis % (input.ndim or 1) for axis in order}) < len(order):
+        raise refusal(RuntimeError, "permute(): duplicate dims are not allowed.", f"got {tuple(order)}")
     return permute_row(input, axes_of(order, input.ndim))
 
 
@@ -135,13 +137,17 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     ndim = input.ndim
     if not ndim:
         return alias_row(input, (...,))
-    sources, goals = axes_of(source, ndim), axes_of(destination, ndim)
+    given = {"source": list(sizes_of((source,))), "destination": list(sizes_of((destination,)))}
+    sources, goals = ([axis_of(dim, ndim) for dim in dims] for dims in given.values())
     if len(sources) != len(goals):
         raise refusal(
             RuntimeError,
-            f"movedim: Invalid source or destination dims: source ({source} dims) should contain the same number of "
-            f"dims as destination ({destination} dims)",
+            f"movedim: Invalid source or destination dims: source ({given['source']} dims) should contain the same "
+            f"number of dims as destination ({given['destination']} dims)",
         )
+    for name, axes in (("source", sources), ("destination", goals)):
+        if len(set(axes)) < len(axes):
+            raise refusal(RuntimeError, f"movedim: repeated dim in `{name}` ({given[name]})")
     order = [i for i in range(ndim) if i not in sources]
     for goal, origin in sorted(zip(goals, sources, strict=True)):
         order.insert(goal, origin)
@@ -170,9 +176,7 @@ def _conjugated(input: Any) -> Any:
 def _hermitian(input: Any) -> Any:
     """The conjugate transpose of a matrix."""
     if input.ndim not in (0, 2):
-        raise refusal(
-            RuntimeError, f"tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor."
-        )
+        raise refusal(RuntimeError, f"tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor.")
     return _conjugated(transpose(input, 0, -1) if input.ndim else input)
 
 
@@ -229,6 +233,8 @@ def flip(input: Any, *axes: Any, dims: Any = None) -> Any:
     >>> torch.tensor([1, 2, 3]).flip(0)
     tensor([3, 2, 1])
     """
+    if dims is None and not axes:
+        raise refusal(TypeError, "flip() missing 1 required positional argument: 'dims'", try_="x.flip(0)")
     return flip_row(input, axes_of(sizes_of(axes if dims is None else (dims,)), input.ndim))
 
 
@@ -293,6 +299,10 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     """
     if len(dims) != 2:
         raise refusal(RuntimeError, f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if input.ndim < 2:
+        raise refusal(RuntimeError, f"expected total dims >= 2, but got total dims = {input.ndim}")
+    if dims[0] == dims[1]:
+        raise refusal(RuntimeError, f"expected rotation dims to be different, but got {dims[0]} and {dims[1]}")
     return rot90_row(input, int(k), axes_of(tuple(dims), input.ndim))
 
 
@@ -337,11 +347,9 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     tensor([4, 1, 2, 3])
     """
     moves = sizes_of((shifts,))
-    if dims is None or (isinstance(dims, (tuple, list)) and not dims):
-        return roll_row(input, moves, ())
-    axes = tuple(axis_of(d, input.ndim) for d in sizes_of((dims,)))
-    if len(moves) != len(axes):
-        raise refusal(
-            RuntimeError, f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(axes)}"
-        )
-    return roll_row(input, moves, axes)
+    dims = () if dims is None else sizes_of((dims,))
+    if not moves:
+        raise refusal(RuntimeError, "`shifts` required")
+    if len(moves) != (len(dims) or 1):
+        raise refusal(RuntimeError, f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(dims)}")
+    return roll_row(input, moves, tuple(axis_of(d, input.ndim) for d in dims))

@@ -31,12 +31,12 @@ def only(kinds: str, forward: Callable[..., Any]) -> Callable[..., Any]:
     kinds = kinds.replace("f", "fV")
     name = forward.__name__.strip("_")
 
+    @wraps(forward)
     def refusing(a: np.ndarray, *others: Any) -> Any:
         kind = a.dtype.kind
         if kind not in kinds:
-            raise refusal(
-                NotImplementedError, f"{name} is not implemented for {NAMES.get(kind, a.dtype)}", try_="x.float()"
-            )
+            other = "x.long()" if "f" not in kinds else "x.float()" if kind in "biu" else "x.real or x.abs()"
+            raise refusal(NotImplementedError, f"{name} is not implemented for {NAMES.get(kind, a.dtype)}", try_=other)
         return forward(a, *others)
 
     return refusing
@@ -60,12 +60,12 @@ def in_single(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 eq = binary("eq", np.equal, None, None, lower="fcmp.oeq", doc="Whether elements are equal.")
 ne = binary("ne", np.not_equal, None, None, lower="fcmp.une", aliases=("not_equal",), doc="Whether elements differ.")
-lt = binary("lt", np.less, None, None, lower="fcmp.olt", operators=("__lt__",), aliases=("less",),
+lt = binary("lt", only("biuf", np.less), None, None, lower="fcmp.olt", operators=("__lt__",), aliases=("less",),
             doc="Whether each element is less than the other.")  # fmt: skip
-le = binary("le", np.less_equal, None, None, lower="fcmp.ole", operators=("__le__",), aliases=("less_equal",),
-            doc="Whether each element is less than or equal to the other.")  # fmt: skip
+le = binary("le", only("biuf", np.less_equal), None, None, lower="fcmp.ole", operators=("__le__",),
+            aliases=("less_equal",), doc="Whether each element is less than or equal to the other.")  # fmt: skip
 gt = binary(
-    "gt", np.greater, None, None, lower="fcmp.ogt", operators=("__gt__",), aliases=("greater",),
+    "gt", only("biuf", np.greater), None, None, lower="fcmp.ogt", operators=("__gt__",), aliases=("greater",),
     doc="""Whether each element is greater than the other.
 
     >>> import pellucid as torch
@@ -73,8 +73,8 @@ gt = binary(
     tensor([False, False,  True])
     """,
 )  # fmt: skip
-ge = binary("ge", np.greater_equal, None, None, lower="fcmp.oge", operators=("__ge__",), aliases=("greater_equal",),
-            doc="Whether each element is greater than or equal to the other.")  # fmt: skip
+ge = binary("ge", only("biuf", np.greater_equal), None, None, lower="fcmp.oge", operators=("__ge__",),
+            aliases=("greater_equal",), doc="Whether each element is greater than or equal to the other.")  # fmt: skip
 
 COMPARABLE = (Tensor, Kind, np.ndarray, np.generic, bool, int, float, complex)
 
@@ -145,27 +145,21 @@ logical_not = unary("logical_not", np.logical_not, None, dtypes="any", samples=_
 # --- bits of integers; on bool they are logic
 
 
-def integers_hint(shapes: list[tuple[int, ...]], params: tuple[Any, ...]) -> tuple[str | None, str | None]:
-    """Why an operation on bits failed: the shapes if they do not broadcast, else the dtypes."""
-    why, try_ = broadcast_hint(shapes, params) if len(shapes) == 2 else (None, None)
-    return why or "operations on bits are not implemented for floating point, only for integers and bool", try_
-
-
-bitwise_and = binary("bitwise_and", np.bitwise_and, None, None, operators=("__and__",), samples=_mask_pairs,
-                     hint=integers_hint, doc="The bits that both integers have; of masks, both.")  # fmt: skip
-bitwise_or = binary("bitwise_or", np.bitwise_or, None, None, operators=("__or__",), samples=_mask_pairs,
-                    hint=integers_hint, doc="The bits that one of two integers has; of masks, either.")  # fmt: skip
-bitwise_xor = binary("bitwise_xor", np.bitwise_xor, None, None, operators=("__xor__",), samples=_mask_pairs,
-                     hint=integers_hint, doc="The bits in which two integers differ.")  # fmt: skip
-bitwise_not = unary("bitwise_not", np.invert, None, dtypes="promote", samples=_masks, hint=integers_hint,
+bitwise_and = binary("bitwise_and", only("biu", np.bitwise_and), None, None, operators=("__and__",),
+                     samples=_mask_pairs, doc="The bits that both integers have; of masks, both.")  # fmt: skip
+bitwise_or = binary("bitwise_or", only("biu", np.bitwise_or), None, None, operators=("__or__",), samples=_mask_pairs,
+                    doc="The bits that one of two integers has; of masks, either.")  # fmt: skip
+bitwise_xor = binary("bitwise_xor", only("biu", np.bitwise_xor), None, None, operators=("__xor__",),
+                     samples=_mask_pairs, doc="The bits in which two integers differ.")  # fmt: skip
+bitwise_not = unary("bitwise_not", only("biu", np.invert), None, dtypes="promote", samples=_masks,
                     doc="Every bit the other way; of a mask, its opposite.")  # fmt: skip
 bitwise_left_shift = binary(
-    "bitwise_left_shift", np.left_shift, None, None, operators=("__lshift__",), samples=integer_pairs,
-    hint=integers_hint, doc="The bits moved to the left: times two, so many times.",
+    "bitwise_left_shift", only("biu", np.left_shift), None, None, operators=("__lshift__",), samples=integer_pairs,
+    doc="The bits moved to the left: times two, so many times.",
 )  # fmt: skip
 bitwise_right_shift = binary(
-    "bitwise_right_shift", np.right_shift, None, None, operators=("__rshift__",), samples=integer_pairs,
-    hint=integers_hint, doc="The bits moved to the right: halved and rounded down, so many times.",
+    "bitwise_right_shift", only("biu", np.right_shift), None, None, operators=("__rshift__",), samples=integer_pairs,
+    doc="The bits moved to the right: halved and rounded down, so many times.",
 )  # fmt: skip
 
 

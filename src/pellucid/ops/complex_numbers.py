@@ -46,7 +46,9 @@ def complex_only(draw: Draw) -> Iterable[Sample]:
 
 conj_row = bind(
     multilinear(
-        "conj", lambda a: np.conjugate(a) if a.dtype.kind == "c" else a, lambda g: conj_row(g),
+        "conj",
+        lambda a: np.conjugate(a) if a.dtype.kind == "c" else a,
+        lambda g: conj_row(g),
         batch=lambda op, a: op(a),
     )
 )
@@ -120,8 +122,18 @@ def _real_part(value: Any) -> Any:
 
 publish(real, samples=both, methods=())
 publish(imag, samples=complex_only, methods=())
-setattr(Operators, "real", property(real))  # noqa: B010 (mypy knows no attributes that come later)
-setattr(Operators, "imag", property(imag))  # noqa: B010
+
+
+def _write_real(self: Any, value: Any) -> None:
+    real(self)[...] = value
+
+
+def _write_imag(self: Any, value: Any) -> None:
+    imag(self)[...] = value
+
+
+setattr(Operators, "real", property(real, _write_real))  # noqa: B010 (mypy knows no attributes that come later)
+setattr(Operators, "imag", property(imag, _write_imag))  # noqa: B010
 
 # --- a complex number out of two real ones: its parts, or its size and angle
 
@@ -300,14 +312,10 @@ def _as_complex(a: ndarray) -> ndarray:
 
 
 view_as_real_row = bind(
-    multilinear(
-        "view_as_real", _as_real, lambda g: view_as_complex_row(g), view=True, batch=lambda op, a: op(a)
-    )
+    multilinear("view_as_real", _as_real, lambda g: view_as_complex_row(g), view=True, batch=lambda op, a: op(a))
 )
 view_as_complex_row = bind(
-    multilinear(
-        "view_as_complex", _as_complex, lambda g: view_as_real_row(g), view=True, batch=lambda op, a: op(a)
-    )
+    multilinear("view_as_complex", _as_complex, lambda g: view_as_real_row(g), view=True, batch=lambda op, a: op(a))
 )
 
 

@@ -86,6 +86,7 @@ def _copied(source: Tensor, wanted: np.dtype | None) -> Tensor:
     if isinstance(array, Kind):
         inside: Any = made(array.detached())
         return inside if wanted is None else inside.to(dtypes.from_numpy_dtype(wanted))
+    array = _real_for(array, wanted or array.dtype)
     return marked(made(np.array(converted(array, wanted or array.dtype), order="K")), [source])
 
 
@@ -124,7 +125,13 @@ def _array(data: Any, wanted: np.dtype | None, left: list[Tensor]) -> np.ndarray
 
 def _from_array(array: np.ndarray, wanted: np.dtype | None) -> np.ndarray:
     source = dtypes.from_numpy_dtype(array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")).numpy
-    return np.array(converted(array.astype(source, copy=False), wanted or source), order="C")
+    array = _real_for(array.astype(source, copy=False), wanted or source)
+    return np.array(converted(array, wanted or source), order="C")
+
+
+def _real_for(array: np.ndarray, wanted: np.dtype) -> np.ndarray:
+    """Of complex arrays that shall be real PyTorch keeps the real part; of Python's complex numbers nothing."""
+    return array.real if array.dtype.kind == "c" and wanted.kind not in "cb" else array
 
 
 def _collect(data: Any, types: set[type]) -> None:
@@ -165,6 +172,8 @@ def _numbers(data: Any, wanted: np.dtype | None, types: set[type]) -> np.ndarray
         raise
     if array.dtype.kind == "O" or (array.dtype.kind == "u" and natural.kind == "i"):
         _check_regular(data)
+        if wanted is not None and wanted.kind not in "iu":
+            return np.array(data, np.float64 if wanted.kind != "c" else np.complex128).astype(wanted)
         text = "tensor: Overflow when unpacking long long"
         raise refusal(ValueError, text, "an integer exceeds 64 bits")
     return converted(array, natural if wanted is None else wanted)
@@ -287,9 +296,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     return made(shared)
 
 
-def frombuffer(
-    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
-) -> Tensor:
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
     """A 1-d tensor over the memory of a bytearray, a memoryview or the like.
 
     >>> import pellucid as torch

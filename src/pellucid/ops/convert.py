@@ -18,7 +18,11 @@ from pellucid.ops.operation import call, operation
 
 
 def _astype(a: ndarray, dtype: np.dtype, source: np.dtype) -> ndarray:
-    return (a.real if a.dtype.kind == "c" and dtype.kind != "c" else a).astype(dtype)
+    if a.dtype.kind == "c" and dtype.kind not in "cb":
+        a = a.real
+    if a.dtype == np.float64 and dtype.itemsize == 2 and dtype.kind in "fV":
+        a = a.astype(np.float32)  # PyTorch rounds twice on the way to half precision
+    return a.astype(dtype)
 
 
 cast_row = bind(
@@ -29,9 +33,7 @@ cast_row = bind(
 )  # fmt: skip
 # order: "K" keeps the strides of a dense tensor, "C" makes it contiguous
 clone_row = bind(
-    multilinear(
-        "clone", lambda a, order: a.copy(order), lambda g, order: g, batch=lambda op, a, order: op(a, order)
-    )
+    multilinear("clone", lambda a, order: a.copy(order), lambda g, order: g, batch=lambda op, a, order: op(a, order))
 )
 
 
@@ -164,6 +166,8 @@ def type_(input: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
         if named is None:
             raise refusal(ValueError, f"invalid type: '{dtype}'")
         dtype = dtypes.DTYPE_NAMES[named]
+    if dtype is Tensor:
+        dtype = dtypes.get_default_dtype()
     return to(input, getattr(dtype, "dtype", dtype))  # an old type such as torch.FloatTensor has a dtype
 
 
@@ -187,7 +191,9 @@ def cpu(input: Any, memory_format: Any = None) -> Any:
 
 def cuda(input: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
     """Always an error: Pellucid runs on the CPU."""
-    raise refusal(RuntimeError, "Pellucid runs on the CPU only: there is no CUDA device", try_="leave .cuda() out")
+    raise refusal(
+        AssertionError, "Torch not compiled with CUDA enabled", "Pellucid runs on the CPU only", "leave .cuda() out"
+    )
 
 
 for _method in (type_as, cpu, cuda):

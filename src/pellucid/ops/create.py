@@ -363,7 +363,7 @@ def converted(array: np.ndarray, wanted: np.dtype) -> np.ndarray:
     source = array.dtype
     if source == wanted:
         return array if source is wanted else array.view(wanted)
-    if source.kind == "c" and wanted.kind != "c":
+    if source.kind == "c" and wanted.kind not in "cb":
         raise refusal(TypeError, "must be real number, not complex", try_="take .real first")
     if wanted.kind in "iu" and source.kind in "iuf" and array.size:
         check_fits(array, wanted)

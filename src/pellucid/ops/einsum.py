@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from pellucid import dtypes
 from pellucid.core.primitive import add_up, general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
-from pellucid.ops.arguments import refusal
+from pellucid.ops.arguments import is_floating, refusal
 from pellucid.ops.axes import permute_row
+from pellucid.ops.convert import as_type
 from pellucid.ops.expand import expand_row
 from pellucid.ops.operation import COMPOSED, call, operation
 from pellucid.ops.shape import reshape_row
@@ -294,6 +296,14 @@ def _stretched(terms: Terms, shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple
     )
 
 
+def _sums_alone(names: Sequence[str], output: str) -> bool:
+    """Whether an operand is summed over a letter that nothing else has."""
+    return any(
+        letter not in output and not any(letter in other for k, other in enumerate(names) if k != i)
+        for i, name in enumerate(names) for letter in name
+    )  # fmt: skip
+
+
 def _einsum_samples(draw: Any) -> list[Any]:
     return [
         call("ij,jk->ik", draw(2, 3), draw(3, 4)), call("ij,jk", draw(2, 3), draw(3, 4)), call("ii", draw(3, 3)),
@@ -338,6 +348,8 @@ def einsum(*args: Any) -> Any:
         names.append("".join(term[axis] for axis in kept))
     if len(inputs) == 1 and sorted(names[0]) == sorted(output):
         return permute_row(inputs[0], tuple(names[0].index(letter) for letter in output))
+    if not is_floating(inputs[0]) and _sums_alone(names, output):
+        inputs = [as_type(operand, dtypes.int64) for operand in inputs]  # a plain sum: of integers it is int64
     return einsum_row(tuple(inputs), tuple(names), output)
 
 

@@ -158,6 +158,8 @@ def broadcast_shapes(*shapes: Any) -> dtypes.Size:
     >>> torch.broadcast_shapes((2, 1), (3,))
     torch.Size([2, 3])
     """
+    if any(n < 0 for shape in shapes for n in ((shape,) if isinstance(shape, int) else shape)):
+        raise refusal(ValueError, "Attempting to broadcast a dimension with negative length!")
     try:
         return dtypes.Size(np.broadcast_shapes(*(s if isinstance(s, int) else tuple(s) for s in shapes)))
     except ValueError:

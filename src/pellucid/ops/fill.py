@@ -147,6 +147,8 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
 def fill_value(self: Any, value: Any, name: str) -> Tensor:
     """The one value that a tensor is filled with, as a 0-d tensor of its dtype."""
+    if isinstance(value, Tensor) and value.array.dtype.kind == "c" and self.array.dtype.kind != "c":
+        raise refusal(RuntimeError, f"value cannot be converted to type {self.dtype} without overflow")
     number = value_for(self, value, "fill")
     if number.array.ndim:
         raise refusal(

@@ -13,7 +13,7 @@ from pellucid.core.primitive import constant
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.along import take_along_row
-from pellucid.ops.arguments import axis_of, refusal
+from pellucid.ops.arguments import axis_of, name_of, refusal
 from pellucid.ops.expand import expand_row
 from pellucid.ops.fill import fill_value
 from pellucid.ops.flat_index import (
@@ -149,7 +149,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
     >>> torch.zeros(3).index_add(0, torch.tensor([0, 0, 2]), torch.tensor([1.0, 2.0, 3.0]))
     tensor([3., 0., 3.])
     """
-    tensor, axis, places = _line(input, dim, index, "index_add")
+    tensor, axis, places = _line(input, dim, index, "index_add", RuntimeError)
     source = source if source.ndim else unsqueeze_row(source, (1,))
     _check_source("index_add", tensor, axis, places, source)
     added = index_add_row(tensor, places, source if alpha == 1 else source * alpha, (axis,), True)
@@ -189,6 +189,8 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     tensor([0., 5., 0.])
     """
     tensor, axis, places = _line(input, dim, index, "index_fill")
+    if isinstance(value, complex) and tensor.array.dtype.kind != "c":
+        raise refusal(RuntimeError, "index_fill_(): Converting complex Scalar to non-complex type is not supported")
     number = fill_value(tensor, value, "index_fill_")
     size = tensor.shape[axis]
     along = tuple(size if i == axis else 1 for i in range(tensor.ndim))
@@ -249,8 +251,9 @@ def lengthwise_index(input: Any, dim: int, index: Any, name: str, src: Any = Non
     """Check the arguments of gather and scatter: the axis and the index with as many dimensions as the tensor."""
     index = index_of(index, name)
     axis = axis_of(dim, input.ndim)
-    if index.array.size == 0 and name == "gather" and (index.ndim or 1) != (input.ndim or 1):
-        return axis, index  # PyTorch asks nothing of an index that names nothing
+    if index.array.size == 0 and (index.ndim or 1) != (input.ndim or 1):
+        # PyTorch asks nothing of an index that names nothing; gather's result has its shape
+        return axis, index if name == "gather" else reshape_row(index, (0,) * (input.ndim or 1))
     if (index.ndim or 1) != (input.ndim or 1):
         raise refusal(
             RuntimeError,
@@ -317,6 +320,9 @@ def take_along_dim(input: Any, indices: Any, dim: Any = None) -> Any:
     >>> x.take_along_dim(x.argsort(dim=1), 1)
     tensor([[1, 2, 3]])
     """
+    if indices.array.dtype != np.int64:
+        what = f"torch.take_along_dim(): dtype of indices should be Long but got {name_of(indices)}"
+        raise refusal(RuntimeError, what, try_="indices.long()")
     if dim is None:
         return take_along_dim(reshape(input, (-1,)), reshape(indices, (-1,)), 0)
     axis = axis_of(dim, input.ndim)

@@ -29,7 +29,9 @@ from pellucid.ops.slicing import alias_row, newaxis_row, out_of_range, select_ro
 from pellucid.ops.split import unbind
 
 BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
-SEQUENCES = (list, tuple, ndarray, Tensor, slice, type(None), type(Ellipsis))  # a list with one of these is a tuple
+# A list with one of these counts as a tuple, unless it is as long as no tuple of indices would be.
+SEQUENCES = (list, tuple, range, ndarray, Tensor, slice, type(None), type(Ellipsis))
+LONG = 32
 
 
 # --- reading an index
@@ -79,9 +81,17 @@ def _basic(self: Any, index: tuple[Any, ...]) -> Any:
             row = select_row
         elif item != ALL or len(index) == 1:
             row = slice_row
+            _check_slice(item)
             if item.step is not None and item.step <= 0:
                 raise refusal(ValueError, "step must be greater than zero", try_="x.flip(dim) reverses a dimension")
     return row(self, index if ellipsis else (*index, ...))
+
+
+def _check_slice(item: slice) -> None:
+    """Refuse what is no place in a tensor, as Python does for lists."""
+    for part in (item.start, item.stop, item.step):
+        if not (part is None or type(part) is int or hasattr(part, "__index__")):
+            raise refusal(TypeError, "slice indices must be integers or None or have an __index__ method")
 
 
 class Mask:
@@ -95,7 +105,9 @@ class Mask:
 
 def _parsed(self: Any, index: Any) -> tuple[Any, Any, Axes]:
     """An index of any kind as a view, a flat index into it (or a Mask), and the axes that this stands for."""
-    several = isinstance(index, tuple) or (isinstance(index, list) and any(isinstance(i, SEQUENCES) for i in index))
+    several = isinstance(index, tuple) or (
+        isinstance(index, list) and len(index) < LONG and any(isinstance(i, SEQUENCES) for i in index)
+    )
     items = [index] if is_mask(index) else [_item(i) for i in (index if several else (index,))]
     if len(items) == 1 and is_mask(items[0]) and items[0].ndim:
         _check_mask(self, items[0], 0)
@@ -247,15 +259,18 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     """
     if index is False:
         return
-    value = value_for(self, value)
+    given, value = value, value_for(self, value)
     items = index if type(index) is tuple else (index,)
     if BASIC.issuperset(map(type, items)):
         copy_into(_basic(self, items), value, "setitem")
         return
     if _is_integers(index) and self.array.ndim:
+        same_dtype(self, given)
         _assign(self, index, (0,), value, False)
         return
     view, places, axes = _parsed(self, index)
+    if axes and not (isinstance(places, Mask) and value.array.size == 1):
+        same_dtype(self, given)
     if not axes:
         copy_into(view if view is not self else self[...], value, "setitem")
     elif isinstance(places, Mask):
@@ -337,6 +352,8 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
 
 
 def _put_places(input: Any, indices: Any) -> tuple[Any, Any, Axes]:
+    if not indices:
+        raise refusal(RuntimeError, "index_put_(): at least one index tensor is needed, the list of indices is empty")
     view, places, axes = _parsed(input, tuple(ALL if i is None else i for i in indices))
     if isinstance(places, Mask):
         mask = places.tensor

@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from pellucid import dtypes
 from pellucid.core.kinds import Kind
 from pellucid.core.primitive import BOUND, general
 from pellucid.core.record import bind
-from pellucid.core.tensor import Tensor
+from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import ALL, Row, Shape, axis_of, refusal
 from pellucid.ops.operation import Draw, Sample, call, operation
+from pellucid.ops.select import as_operand
 from pellucid.ops.shape import atleast_1d, atleast_2d, atleast_3d, reshape, zeros_like_row
 from pellucid.ops.slicing import select_row, slice_row
 
@@ -75,7 +77,8 @@ def _tensors(tensors: Any, name: str) -> list[Any]:
             )
     if not found:
         kind = ValueError if name == "torch.cat" else RuntimeError
-        raise refusal(kind, f"{name}(): expected a non-empty list of Tensors")
+        text = "expects a non-empty TensorList" if "stack" in name else "expected a non-empty list of Tensors"
+        raise refusal(kind, f"{name}(): {text}")
     return found
 
 
@@ -101,7 +104,11 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     if () in shapes:
         raise refusal(RuntimeError, f"zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated")
     if (0,) in shapes:  # PyTorch lets an empty vector stand for "nothing yet" beside tensors of any rank
+        kind = dtypes.promote([x.array for x in found if isinstance(x, Tensor)])  # their dtypes count all the same
         found = [x for x, shape in zip(found, shapes, strict=True) if shape != (0,)] or found[:1]
+        found[0] = as_operand(found[0], kind) if isinstance(found[0], Tensor) else found[0]
+        if found[0].shape == (0,):
+            return cat_row(found, 0)  # nothing but such: along any dimension
     return cat_row(found, axis_of(dim, found[0].ndim))
 
 
@@ -254,4 +261,6 @@ def block_diag(*tensors: Any) -> Any:
     """
     if any(x.ndim > 2 for x in tensors):
         raise refusal(RuntimeError, "torch.block_diag: Input tensors must have 2 or fewer dimensions")
+    if not tensors:
+        return wrap(np.zeros((1, 0), dtypes.default_float()))
     return block_diag_row([atleast_2d(x) for x in tensors])

@@ -56,6 +56,8 @@ def numel(input: Any) -> int:
     >>> torch.zeros(2, 3).numel()
     6
     """
+    if not hasattr(input, "shape"):
+        raise TypeError(f"numel(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     return math.prod(input.shape)
 
 
@@ -91,9 +93,12 @@ def stride(input: Any, dim: Any = None) -> Any:
     (3, 1)
     """
     array = concrete(input, "stride()")
-    if dim is not None:
-        return array.strides[axis_of(dim, array.ndim)] // array.itemsize
-    return tuple(step // array.itemsize for step in array.strides)
+    steps = [step // array.itemsize for step in array.strides]
+    if 0 in steps:  # NumPy gives a new dimension of size 1 no step; PyTorch the one over all that follow
+        for i in reversed(range(array.ndim)):
+            if array.shape[i] == 1 and steps[i] == 0:
+                steps[i] = array.shape[i + 1] * steps[i + 1] if i + 1 < array.ndim else 1
+    return tuple(steps) if dim is None else steps[axis_of(dim, array.ndim)]
 
 
 def storage_offset(input: Any) -> int:

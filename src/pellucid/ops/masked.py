@@ -68,9 +68,7 @@ def selecting(name: str, grad_name: str) -> Row:
 
 masked_select_row = selecting("masked_select", "MaskedSelectBackward0")
 index_mask_row = selecting("index_mask", "IndexBackward0")
-masked_put_row = bind(
-    multilinear("masked_put", _masked_put, lambda g, b, shape: index_mask_row(g, b), None)
-)
+masked_put_row = bind(multilinear("masked_put", _masked_put, lambda g, b, shape: index_mask_row(g, b), None))
 
 
 def _masked_scatter(a: ndarray, mask: ndarray, source: ndarray) -> ndarray:
@@ -92,7 +90,7 @@ masked_scatter_row = bind(
     )
 )  # fmt: skip
 
-nonzero_row = bind(constant("nonzero", lambda a: np.stack(a.nonzero(), -1) if a.ndim else _nonzero_of_number(a), 1))
+nonzero_row = bind(constant("nonzero", lambda a: np.stack(a.nonzero()).T if a.ndim else _nonzero_of_number(a), 1))
 
 
 def _nonzero_of_number(a: ndarray) -> ndarray:
@@ -164,7 +162,9 @@ def masked_select(input: Any, mask: Any) -> Any:
     >>> torch.masked_select(torch.tensor([1, 2, 3]), torch.tensor([True, False, True]))
     tensor([1, 3])
     """
-    return masked_select_row(*_together(input, _mask_of(mask, "masked_select")))
+    if not is_mask(mask):
+        raise refusal(RuntimeError, "masked_select: expected BoolTensor for mask", try_="compare first")
+    return masked_select_row(*_together(input, mask))
 
 
 @operation(

@@ -183,13 +183,18 @@ def tensors(name: str, *values: Any) -> tuple[Any, ...]:
     """The arguments of a product, refused when one is a number or of another dtype than the first."""
     for position, value in enumerate(values):
         if not isinstance(value, Tensor) and not isinstance(value, np.ndarray):
-            text = f"{name}(): argument (position {position + 1}) must be Tensor, not {type(value).__name__}"
+            label = ("input", "other", "bias")[min(position, 2)]
+            text = f"{name}(): argument '{label}' (position {position + 1}) must be Tensor, not {type(value).__name__}"
             raise refusal(TypeError, text, try_="use * to multiply by a number")
     found = tuple(as_tensor(value) for value in values)
     kinds = [np.dtype(tensor.array.dtype) for tensor in found]
     if any(kind != kinds[0] for kind in kinds) and modes.current().autocast is None:
-        names = " != ".join(str(dtypes.from_numpy_dtype(kind)) for kind in kinds)
-        what = f"{name}: expected m1 and m2 to have the same dtype, but got: {names}"
+        names = [dtypes.scalar_name(dtypes.from_numpy_dtype(kind)) for kind in kinds]
+        what = f"{name}: expected m1 and m2 to have the same dtype, but got: {' != '.join(names)}"
+        if name in ("dot", "vdot") or (name == "matmul" and all(tensor.ndim == 1 for tensor in found)):
+            what = f"dot : expected both vectors to have same dtype, but found {' and '.join(names)}"
+        elif name == "linear":
+            what = f"linear: mat1 and mat2 must have the same dtype, but got {' and '.join(names)}"
         raise refusal(RuntimeError, what, try_="convert one of them, e.g. b.to(a.dtype)")
     if kinds[0].kind == "b":
         raise refusal(

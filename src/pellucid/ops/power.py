@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
-from pellucid.core.primitive import elementwise
+from pellucid.core.primitive import BOUND, elementwise
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor
 from pellucid.ops.arguments import refusal
@@ -60,11 +60,16 @@ def _pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(b < 0, fraction, np.power(a, np.maximum(b, 0)))
 
 
+def _not_negative(b: Any) -> Any:
+    """Whether an exponent's real part is not negative."""
+    return (BOUND["real"](b) if kind_of(b) == "c" else b) >= 0
+
+
 pow_row = bind(
     elementwise(
         "pow", only("iufc", _pow),
         lambda g, a, b: keep(g * (b * a ** (b - 1)), b != 0),
-        lambda g, y, a, b: drop(g * (y * log(a)), (a == 0) & (b >= 0)),  # 0 to a positive power stays 0
+        lambda g, y, a, b: drop(g * (y * log(a)), (a == 0) & _not_negative(b)),  # 0 to a positive power stays 0
         grad_name="PowBackward1", lower="llvm.pow", hint=_power_hint,
     )
 )  # fmt: skip
@@ -73,7 +78,7 @@ pow_row = bind(
 def _base_rule(g: Any, y: Any, base: Any) -> Any:
     """The derivative of `base ** x` by x: y log(base); 0 ** x is flat for x >= 0, where y is 0 or 1."""
     if base == 0:
-        return drop(g * (y * -np.inf), y <= 1)
+        return drop(g * (y * -np.inf), abs(y) <= 1)
     slope = cmath.log(base)
     if not isinstance(base, complex):
         slope = slope.real if base > 0 else np.nan
@@ -107,6 +112,8 @@ def pow(input: Any, exponent: Any) -> Any:
             raise refusal(TypeError, "pow() takes at least one Tensor, got two numbers", try_="a ** b")
         return pow_number_row(_meeting(input, exponent), exponent)
     if isinstance(input, (int, float, complex)):
+        if not isinstance(input, complex) and input < 0 and kind_of(exponent) == "c":
+            input = complex(input)  # its logarithm is complex
         return pow_of_number_row(_meeting(exponent, input), input)
     return pow_row(input, exponent)
 

@@ -7,6 +7,7 @@ tensor gets the same numbers in the same places.
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from operator import index
 from typing import Any
 
@@ -101,8 +102,17 @@ def fork_rng(devices: Any = None, enabled: bool = True, **options: Any) -> Itera
         set_rng_state(state)
 
 
+NO_DRAWS: ContextVar[bool] = ContextVar("no draws", default=False)  # set where vmap was not told how to draw
+
+
 def source_of(generator: Any) -> Generator:
     """The generator to draw from: the one given, or the default one."""
+    if NO_DRAWS.get():
+        raise refusal(
+            RuntimeError, "vmap: called random operation while in randomness error mode",
+            "whether all examples get the same numbers or each its own is not said",
+            "vmap(..., randomness='same') or 'different'; or draw outside",
+        )  # fmt: skip
     if generator is None:
         return default_generator
     if not isinstance(generator, Generator):

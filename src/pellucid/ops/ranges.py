@@ -1,4 +1,4 @@
-"""Tensors from a rule: arange, linspace, logspace, eye.
+"""Tensors from a rule: arange, range, linspace, logspace, eye.
 
 Integers are counted exactly; the rest is computed in enough digits first and then rounded to the dtype asked for.
 """
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
+from pellucid.core.provenance import warn
 from pellucid.core.tensor import Tensor
 from pellucid.ops.arguments import refusal
 from pellucid.ops.create import check_room, chosen, converted, made, number_of
@@ -35,7 +36,14 @@ def arange(
         first, last, by = int(first), int(last), int(by)  # as PyTorch: a step of 1.5 counts as 1
     count = _count(first, last, by)
     check_room("arange", (count,), kind)
-    return made(_steps(first, by, count, kind), requires_grad, out, "arange")
+    return _made(_steps(first, by, count, kind), requires_grad, out, "arange")
+
+
+def _made(numbers: np.ndarray, requires_grad: bool, out: Tensor | None, name: str) -> Tensor:
+    """The numbers in a row; an output with room for as many keeps its shape."""
+    if out is not None and out.array.size == numbers.size:
+        numbers = numbers.reshape(out.array.shape)
+    return made(numbers, requires_grad, out, name)
 
 
 def _bounds(bounds: Sequence[Any], start: Any, end: Any, step: Any) -> tuple[Any, Any, Any]:
@@ -89,7 +97,31 @@ def linspace(
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
     array = _spaced("linspace", start, end, steps, chosen(dtype, out, _spaced_dtype(start, end)), device)
-    return made(array, requires_grad, out, "linspace")
+    return _made(array, requires_grad, out, "linspace")
+
+
+def range(
+    start: Any = 0, end: Any = None, step: Any = 1, *, out: Tensor | None = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """The numbers from start to end, both included, by step; PyTorch means to remove it: use arange.
+
+    >>> import warnings, pellucid as torch
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     torch.range(1, 2, 0.5)
+    tensor([1.0000, 1.5000, 2.0000])
+    """
+    warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end)."
+    )
+    first, last, by = _bounds((), start, end, step)
+    _count(first, last, by)  # refuses what is no range
+    count = int((last - first) / by) + 1
+    kind = chosen(dtype, out)
+    dtypes.check_device(device)
+    check_room("range", (count,), kind)
+    return _made(_steps(first, by, count, kind), requires_grad, out, "range")
 
 
 def _spaced_dtype(start: Any, end: Any) -> np.dtype:
@@ -99,16 +131,27 @@ def _spaced_dtype(start: Any, end: Any) -> np.dtype:
 
 def _spaced(name: str, start: Any, end: Any, steps: Any, kind: np.dtype, device: Any) -> np.ndarray:
     """Numbers at equal distances, counted from both ends so that both are exact, as PyTorch does."""
+    if any(isinstance(value, Tensor) and value.array.ndim for value in (start, end)):
+        raise refusal(RuntimeError, f"{name} only supports 0-dimensional start and end tensors")
     first, last = number_of(name, "start", start), number_of(name, "end", end)
+    if kind.kind != "c" and (isinstance(first, complex) or isinstance(last, complex)):
+        shown = dtypes.from_numpy_dtype(kind)
+        raise refusal(
+            RuntimeError, f"torch.{name}(): inferred dtype complex can't be safely cast to passed dtype {shown}"
+        )
     steps = index(steps)
     dtypes.check_device(device)
     if steps < 0:
         raise refusal(RuntimeError, f"{name}: number of steps must be non-negative, got {steps}")
+    if kind.kind == "b":
+        raise refusal(NotImplementedError, f"\"{name}_cpu\" not implemented for 'Bool'", try_="a dtype of numbers")
     check_room(name, (steps,), kind)
     if steps < 2:
         return np.full(steps, first, kind)
     work = _working(kind)
     begin, finish = (np.asarray(value, work) for value in (first, last))
+    if kind.kind in "iu":  # both ends as integers first, as PyTorch
+        begin, finish = np.trunc(begin), np.trunc(finish)
     by = (finish - begin) / work.type(steps - 1)
     places = np.arange(steps).astype(work)
     half = steps // 2
@@ -137,8 +180,10 @@ def logspace(
     """
     kind = chosen(dtype, out, _spaced_dtype(start, end))
     work = _working(kind)
+    if kind.kind in "iu":
+        start, end = (int(number_of("logspace", *pair)) for pair in (("start", start), ("end", end)))
     powers = np.power(work.type(base), _spaced("logspace", start, end, steps, work, device))
-    return made(powers.astype(kind), requires_grad, out, "logspace")
+    return _made(powers.astype(kind), requires_grad, out, "logspace")
 
 
 def eye(
@@ -178,4 +223,4 @@ def scalar_tensor(
     return made(converted(np.asarray(value), chosen(dtype, None, natural)), requires_grad)
 
 
-__all__ = ["arange", "eye", "linspace", "logspace", "scalar_tensor"]
+__all__ = ["arange", "eye", "linspace", "logspace", "range", "scalar_tensor"]

@@ -217,8 +217,8 @@ def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
     if input.array.dtype.kind in "biu":
         raise refusal(
             RuntimeError,
-            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
-            f"Got: {name_of(input)}",
+            f"mean(): could not infer output dtype. {'Input' if dtype is None else 'Optional'} dtype must be either a "
+            f"floating point or complex dtype. Got: {name_of(input)}",
             try_="convert it first, e.g. x.float().mean(), or x.mean(dtype=torch.float32)",
         )
     if dim is None and not keepdim:

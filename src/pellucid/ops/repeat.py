@@ -95,13 +95,17 @@ def tile(input: Any, *counts: Any, dims: Any = None) -> Any:
         call(draw(2, 2), draw.integers(1, low=2), 0), call(draw(2, 3), 1, -1),
     ], unclaimed=READS_VALUES
 )  # fmt: skip
-def repeat_interleave(input: Any, repeats: Any, dim: Any = None, *, output_size: int | None = None) -> Any:
+def repeat_interleave(input: Any, repeats: Any = None, dim: Any = None, *, output_size: int | None = None) -> Any:
     """Repeat every element (or every slice along a dimension) on the spot.
+
+    With one argument, the repeats, these are the places: `repeat_interleave(torch.tensor([1, 2]))` is 0, 1, 1.
 
     >>> import pellucid as torch
     >>> torch.tensor([1, 2]).repeat_interleave(2)
     tensor([1, 1, 2, 2])
     """
+    if repeats is None:
+        input, repeats = wrap(np.arange(input.shape[0])), input
     if dim is None:
         input, dim = flatten(input), 0
     shape = tuple(input.shape)
@@ -142,6 +146,10 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     """
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])
+    if not tensors:
+        raise refusal(RuntimeError, "meshgrid expects a non-empty TensorList")
+    if len({x.dtype for x in tensors}) > 1:
+        raise refusal(RuntimeError, "torch.meshgrid expects all tensors to have the same dtype")
     if indexing not in ("ij", "xy"):
         raise refusal(RuntimeError, f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     if any(x.ndim > 1 for x in tensors):

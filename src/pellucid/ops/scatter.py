@@ -95,7 +95,8 @@ def _source(input: Any, index: Any, src: Any) -> Any:
 
 @operation(
     samples=lambda draw: [
-        *_scatter_samples(draw), call(draw(3, 2), 0, draw.integers(2, 2), 1.5),
+        *_scatter_samples(draw),
+        call(draw(3, 2), 0, draw.integers(2, 2), 1.5),
         call(draw(4), 0, draw.integers(2), value=2.0),
     ],
     inplace=True,
@@ -155,9 +156,7 @@ def _neutral(reduce: str, dtype: np.dtype) -> Any:
     return np.iinfo(dtype).min if reduce == "amax" else np.iinfo(dtype).max
 
 
-def _reduce_along(
-    a: ndarray, index: ndarray, c: ndarray, axis: int, reduce: str, include_self: bool
-) -> ndarray:
+def _reduce_along(a: ndarray, index: ndarray, c: ndarray, axis: int, reduce: str, include_self: bool) -> ndarray:
     out = np.array(a, order="C")
     flat, positions = out.reshape(-1), flat_positions(index, axis, a.shape).reshape(-1)
     if not include_self:
@@ -192,7 +191,14 @@ def _product_back(g: Any, y: Any, inputs: tuple[Any, ...], axis: int, include_se
     if not include_self:
         mine = scatter_row(mine, index, zeros_like_row(c), axis)
     zeros = _ones_where(c == 0, c)
-    single = (zeros * take_along_row(put_along_add_row(zeros, index, axis, tuple(a.shape)), index, axis)) == 1
+    together = zeros * take_along_row(put_along_add_row(zeros, index, axis, tuple(a.shape)), index, axis)
+    if isinstance(together, Tensor) and isinstance(together.array, ndarray) and (together.array > 1).any():
+        raise refusal(
+            RuntimeError,
+            "scatter_reduce(): Double backward is unsupported for src when >1 zeros in src are scattered to the same "
+            "position in self",
+        )
+    single = together == 1
     c_one = zeros_like_row(c) + 1
     without = scatter_reduce_row(a, index, where_row(single, c_one, c), axis, "prod", include_self)
     divided = take_along_row(g * y, index, axis) / where_row(c == 0, c_one, c)

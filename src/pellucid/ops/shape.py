@@ -148,15 +148,27 @@ def view(input: Any, *shape: Any, size: Any = None, dtype: Any = None) -> Any:
 reinterpret_row = bind(constant("view_dtype", lambda a, dtype: a.view(dtype), 1, view=True))
 
 
+def _check_bytes(input: Any, source: np.dtype, dtype: np.dtype) -> None:
+    """Refuse to look at memory as elements of another size where these would not lie in rows."""
+    several = dtype.itemsize // source.itemsize
+    steps = stride(input)
+    for place, wrong in (
+        ("dim() cannot be 0", not input.ndim),
+        ("stride(-1) must be 1", input.ndim and steps[-1] != 1),
+        (f"size(-1) must be divisible by {several}", several > 1 and input.ndim and input.shape[-1] % several),
+        *(
+            (f"stride({i}) must be divisible by {several}", several > 1 and n % several)
+            for i, n in enumerate(steps[:-1])
+        ),
+    ):
+        if wrong:
+            raise refusal(RuntimeError, f"self.{place} to view {source} as {dtype} (different element sizes)")
+
+
 def _reinterpret(input: Any, dtype: np.dtype) -> Any:
     source = np.dtype(input.array.dtype)
-    if source.itemsize != dtype.itemsize and (not input.ndim or stride(input)[-1] != 1):
-        raise refusal(RuntimeError, "self.stride(-1) must be 1 to view the tensor as a dtype of another size")
-    if input.ndim and input.shape[-1] * source.itemsize % dtype.itemsize:
-        raise refusal(
-            RuntimeError,
-            f"self.size(-1) must be divisible by {dtype.itemsize // source.itemsize} to view {source} as {dtype}",
-        )
+    if source.itemsize != dtype.itemsize:
+        _check_bytes(input, source, dtype)
     return input[...] if source == dtype else reinterpret_row(input, dtype)
 
 
@@ -306,8 +318,17 @@ def _at_least(name: str, grow: Callable[[Any], Any]) -> Callable[..., Any]:
     return publish(
         at_least,
         samples=lambda draw: [
-            call(draw()), call(draw(3)), call(draw(2, 3)), call(draw(1, 2, 3)), call(draw(0)), call(draw(2, 0)),
-            call(draw(1)), call(draw(2, 3).mT), call(draw(1, 2, 1, 3)), call(draw(), draw(2)), call([draw(2), draw()]),
+            call(draw()),
+            call(draw(3)),
+            call(draw(2, 3)),
+            call(draw(1, 2, 3)),
+            call(draw(0)),
+            call(draw(2, 0)),
+            call(draw(1)),
+            call(draw(2, 3).mT),
+            call(draw(1, 2, 1, 3)),
+            call(draw(), draw(2)),
+            call([draw(2), draw()]),
         ],
         methods=(),
         doc=f"""The tensor (or each of several) with at least {name[8]} dimensions.
@@ -320,9 +341,7 @@ def _at_least(name: str, grow: Callable[[Any], Any]) -> Callable[..., Any]:
 
 
 atleast_1d = _at_least("atleast_1d", lambda x: x if x.ndim else reshape(x, 1))
-atleast_2d = _at_least(
-    "atleast_2d", lambda x: x if x.ndim > 1 else unsqueeze(x, 0) if x.ndim else reshape(x, (1, 1))
-)
+atleast_2d = _at_least("atleast_2d", lambda x: x if x.ndim > 1 else unsqueeze(x, 0) if x.ndim else reshape(x, (1, 1)))
 atleast_3d = _at_least(
     "atleast_3d", lambda x: x if x.ndim > 2 else unsqueeze(atleast_2d(x), -1) if x.ndim else reshape(x, (1, 1, 1))
 )

@@ -14,6 +14,7 @@ from numpy import ndarray
 from pellucid.core import aliasing
 from pellucid.core.primitive import BOUND, Primitive, general, multilinear
 from pellucid.core.record import bind
+from pellucid.core.tensor import Tensor
 from pellucid.ops.arguments import ALL, Row, Shape, axis_of, refusal
 from pellucid.ops.operation import call, operation
 from pellucid.ops.shape import zeros_like_row
@@ -33,6 +34,8 @@ def out_of_range(shape: Shape, index: Any, error: Exception) -> Exception:
         what = f"too many indices for tensor of dimension {len(shape)}"
         if not shape:
             what = "invalid index of a 0-dim tensor. Use `tensor.item()` to convert it to a number"
+    if "empty axes" in what:
+        what = "index is out of bounds for dimension with size 0"
     return refusal(IndexError, what.replace("for axis", "for dimension"), f"the tensor has shape {shape}")
 
 
@@ -127,12 +130,12 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """
     if not input.ndim:
         raise refusal(RuntimeError, "narrow() cannot be applied to a 0-dim tensor.")
+    if isinstance(start, Tensor) and (start.ndim or start.array.dtype.kind not in "iu"):
+        raise refusal(RuntimeError, "start must be an 0-dim integral Tensor.", f"it is {start.dtype}, {start.ndim}-d")
     axis, begin = axis_of(dim, input.ndim), int(start)
     size = input.shape[axis]
     if not -size <= begin <= size:
-        raise refusal(
-            IndexError, f"start out of range (expected to be in range of [{-size}, {size}], but got {begin})"
-        )
+        raise refusal(IndexError, f"start out of range (expected to be in range of [{-size}, {size}], but got {begin})")
     begin += size if begin < 0 else 0
     if length < 0:
         raise refusal(RuntimeError, "narrow(): length must be non-negative.")

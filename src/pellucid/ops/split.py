@@ -19,7 +19,7 @@ from pellucid.core.primitive import BOUND, TABLE, general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
 from pellucid.core.views import view_of
-from pellucid.ops.arguments import ALL, Row, Shape, axis_of, refusal, sizes_of
+from pellucid.ops.arguments import ALL, Row, Shape, axis_of, name_of, refusal, sizes_of
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.slicing import slice_row
 
@@ -101,7 +101,7 @@ def _needs_dimension(input: Any, name: str) -> None:
         call(draw(2, 3, 4), 2, dim=-2),
     ],
 )  # fmt: skip
-def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
+def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Cut a tensor into parts of one size (the last may be smaller), or of the sizes given: views.
 
     >>> import pellucid as torch
@@ -109,8 +109,8 @@ def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, .
     (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
     if isinstance(split_size_or_sections, (tuple, list)):
-        return split_with_sizes(input, split_size_or_sections, dim)
-    return _views(split_row, input, parts_of_size(input, split_size_or_sections, dim))
+        return split_with_sizes(tensor, split_size_or_sections, dim)
+    return _views(split_row, tensor, parts_of_size(tensor, split_size_or_sections, dim))
 
 
 def _split_method(self: Any, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
@@ -126,8 +126,11 @@ def parts_of_size(input: Any, split_size: Any, dim: int) -> Indices:
     _needs_dimension(input, "split")
     axis, size = axis_of(dim, input.ndim), int(split_size)
     length = input.shape[axis]
-    if size < 0 or (size == 0 and length):
+    if size < 0:
         raise refusal(RuntimeError, f"split expects split_size be non-negative, but got split_size={size}")
+    if size == 0 and length:
+        what = f"split_size can only be 0 if dimension size is 0, but got dimension size of {length}"
+        raise refusal(RuntimeError, what)
     return _equal_ranges(length, size, axis)
 
 
@@ -235,6 +238,9 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
         )
     axis = axis_of(dim, input.ndim)
     if isinstance(indices_or_sections, Tensor):
+        if indices_or_sections.array.dtype != np.int64:
+            what = f"tensor_indices_or_sections to have dtype of long, but got {name_of(indices_or_sections)}"
+            raise refusal(RuntimeError, f"tensor_split expected {what}")
         indices_or_sections = indices_or_sections.tolist()  # type: ignore[attr-defined]
     before, length = (ALL,) * axis, input.shape[axis]
     if isinstance(indices_or_sections, int):

@@ -62,6 +62,12 @@ def __reversed__(self: Tensor) -> Tensor:
 
 
 @attribute
+def __delitem__(self: Tensor, index: Any) -> None:
+    """Refused: a tensor keeps its elements."""
+    raise TypeError("Tensor does not support deleting items")
+
+
+@attribute
 def is_pinned(self: Tensor, device: Any = None) -> bool:
     """False: memory is not pinned for a device that is not there."""
     return False
@@ -129,7 +135,8 @@ def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tenso
 def is_nonzero(input: Tensor) -> bool:
     """Whether the only element is not zero."""
     if input.array.size != 1:
-        raise refusal(RuntimeError, "Boolean value of Tensor with more than one value is ambiguous")
+        what = "more than one value" if input.array.size else "no values"
+        raise refusal(RuntimeError, f"Boolean value of Tensor with {what} is ambiguous")
     return bool(input)
 
 

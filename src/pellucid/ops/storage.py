@@ -67,6 +67,17 @@ class TypedStorage(UntypedStorage):
     def tolist(self) -> list[Any]:
         return self._owner.reshape(-1).tolist()  # type: ignore[no-any-return]
 
+    def __getitem__(self, index: Any) -> Any:
+        found = self._owner.reshape(-1)[index]
+        return TypedStorage(found) if isinstance(index, slice) else found.item()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._owner.reshape(-1)[index] = value
+
+    def element_size(self) -> int:
+        """How many bytes an element has."""
+        return int(self._owner.itemsize)
+
 
 @attribute
 def untyped_storage(self: Tensor) -> UntypedStorage:

@@ -90,6 +90,8 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
         input = unsqueeze(input, 0)
         return select_row(unfold(input, dimension, size, step), (0, ...))
     axis = axis_of(dimension, input.ndim)
+    if size < 0:
+        raise refusal(RuntimeError, f"size is {size} but must be >= 0")
     if step <= 0:
         raise refusal(RuntimeError, f"step is {step} but must be > 0")
     if size > input.shape[axis]:
@@ -142,9 +144,7 @@ as_strided_row = bind(
         "as_strided", _strided, lambda g, source, target: unstrided_row(g, source, target), view=True,
     )
 )  # fmt: skip
-unstrided_row = bind(
-    multilinear("unstrided", _unstrided, lambda g, source, target: as_strided_row(g, source, target))
-)
+unstrided_row = bind(multilinear("unstrided", _unstrided, lambda g, source, target: as_strided_row(g, source, target)))
 
 
 @operation(

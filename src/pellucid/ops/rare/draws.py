@@ -6,7 +6,7 @@ for the same seed the numbers are PyTorch's.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -31,10 +31,50 @@ UNREPEATED = READS_VALUES | dict.fromkeys(
 
 
 Next = Callable[[], float]  # the next number of a stream
+THIRD = float(np.float32(1 / 3))  # the method's shift; PyTorch's is rounded to single precision
 
 
-def _uniform(generator: Generator) -> Next:
-    return lambda: float(generator.uniform(1, streams.F64)[0])
+class Ahead:
+    """Single numbers of a stream, read in blocks: asking the generator for each one costs a hundred times as much.
+
+    Used in a `with` block, it leaves the generator where reading one by one would have left it.
+    """
+
+    def __init__(self, generator: Generator, block: int) -> None:
+        self.generator, self.block, self.used = generator, block, 0
+
+    def __enter__(self) -> "Ahead":
+        self.engine = self.generator._twister().bit_generator
+        self.start: Any = self.engine.state
+        self.numbers: Iterator[float] = iter(())
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.engine.state = self.start
+        self.generator.words32(2 * self.used)
+
+    def uniform(self) -> float:
+        """The next uniform number."""
+        number = next(self.numbers, None)
+        if number is None:
+            self.numbers = iter(self.generator.uniform(self.block, streams.F64).tolist())
+            number = next(self.numbers)
+        self.used += 1
+        return float(number)
+
+    def normal(self) -> float:
+        """The next normal number, by Box and Muller; the second of a pair waits in the generator."""
+        waiting, self.generator.next_normal = self.generator.next_normal, None
+        if waiting is not None:
+            return waiting
+        angle, second = 2.0 * math.pi * self.uniform(), self.uniform()
+        radius = math.sqrt(-2.0 * math.log1p(-second))
+        self.generator.next_normal = radius * math.sin(angle)
+        return radius * math.cos(angle)
+
+
+def _ahead(generator: Any, count: int) -> Ahead:
+    return Ahead(source_of(generator), min(4 * count + 4, 4096))
 
 
 def _drawn(one: Callable[..., float], kind: np.dtype, *parameters: np.ndarray) -> np.ndarray:
@@ -128,7 +168,7 @@ def one_gamma(concentration: float, uniform: Next, normal: Next) -> float:
     scale = 1.0
     if concentration < 1:
         scale, concentration = (1 - uniform()) ** (1 / concentration), concentration + 1
-    d = concentration - 1 / 3
+    d = concentration - THIRD
     while True:
         x = normal()
         y = 1 + x / math.sqrt(9 * d)
@@ -153,8 +193,8 @@ def poisson(input: Any, generator: Any = None) -> Tensor:
     rate = concrete(input, "poisson()")
     if rate.size and rate.min() < 0:
         raise refusal(RuntimeError, "invalid Poisson rate, expected rate to be non-negative")
-    uniform = _uniform(source_of(generator))
-    return wrap(_drawn(lambda mean: one_poisson(mean, uniform), rate.dtype, rate))
+    with _ahead(generator, rate.size) as stream:
+        return wrap(_drawn(lambda mean: one_poisson(mean, stream.uniform), rate.dtype, rate))
 
 
 @operation(
@@ -169,8 +209,8 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
     tensor([3.])
     """
     tries, chance = concrete(count, "binomial()"), concrete(prob, "binomial()")
-    uniform = _uniform(source_of(generator))
-    return wrap(_drawn(lambda n, p: one_binomial(n, p, uniform), tries.dtype, tries, chance))
+    with _ahead(generator, np.broadcast(tries, chance).size) as stream:
+        return wrap(_drawn(lambda n, p: one_binomial(n, p, stream.uniform), tries.dtype, tries, chance))
 
 
 def _slope(a: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -180,6 +220,14 @@ def _slope(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     step = 1e-4 * wide
     up, down = (scipy.special.gammaincinv(wide + side * step, place) for side in (1, -1))
     return np.asarray((up - down) / (2 * step), a.dtype)
+
+
+def _gammas(concentration: np.ndarray, generator: Any, kind: np.dtype) -> np.ndarray:
+    """Gamma numbers, none below the smallest of their kind."""
+    smallest = float(np.finfo(kind).tiny)
+    with _ahead(generator, concentration.size) as stream:
+        uniform, normal = stream.uniform, stream.normal
+        return _drawn(lambda k: max(one_gamma(k, uniform, normal), smallest), kind, concentration)
 
 
 slope_row = bind(constant("gamma_slope", _slope, 2))
@@ -198,12 +246,30 @@ reparametrised_row = bind(
 def standard_gamma(input: Any, generator: Any = None) -> Tensor:
     """Gamma numbers of the given concentrations and rate 1, differentiable by the concentration."""
     concentration = concrete(input, "_standard_gamma()")
-    stream = source_of(generator)
-    uniform = _uniform(stream)
-    smallest = float(np.finfo(concentration.dtype).tiny)
-
-    def normal() -> float:
-        return float(streams.normal_one_by_one(stream, 1, 0.0, 1.0)[0])
-
-    drawn = _drawn(lambda k: max(one_gamma(k, uniform, normal), smallest), concentration.dtype, concentration)
+    drawn = _gammas(concentration, generator, concentration.dtype)
     return reparametrised_row(input, wrap(drawn))  # type: ignore[no-any-return]
+
+
+@operation(
+    name="_sample_dirichlet", methods=(), unclaimed=UNREPEATED,
+    samples=lambda draw: [call(draw(2, 3, low=0.5, high=9.0))],
+)  # fmt: skip
+def sample_dirichlet(input: Any, generator: Any = None) -> Tensor:
+    """Shares that sum to 1 along the last dimension, without gradient: gamma numbers over their sum."""
+    concentration = concrete(input, "_sample_dirichlet()")
+    parts = _gammas(concentration.astype(np.float64), generator, np.dtype(np.float64))
+    shares = np.asarray(parts / parts.sum(-1, keepdims=True), concentration.dtype)
+    return wrap(np.maximum(shares, np.finfo(shares.dtype).tiny))
+
+
+@operation(
+    name="_dirichlet_grad", methods=(), unclaimed=UNREPEATED,
+    samples=lambda draw: [call(draw(3, low=0.1, high=0.9), draw(3, low=1.0, high=2.0), draw(3, low=3.0, high=4.0))],
+)  # fmt: skip
+def dirichlet_grad(x: Any, alpha: Any, total: Any) -> Tensor:
+    """How a share moves with its concentration when its place in its Beta distribution stays, over `1 - x`."""
+    share, first, whole = (concrete(value, "_dirichlet_grad()").astype(np.float64) for value in (x, alpha, total))
+    second, step = whole - first, 1e-4 * first
+    place = scipy.special.betainc(first, second, share)
+    up, down = (scipy.special.betaincinv(first + side * step, second, place) for side in (1, -1))
+    return wrap(np.asarray((up - down) / (2 * step) / (1 - share), concrete(x, "_dirichlet_grad()").dtype))

@@ -97,7 +97,12 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     if not isinstance(indices, Tensor) or indices.array.dtype.kind not in "iu":
         shown = indices.dtype if isinstance(indices, Tensor) else type(indices).__name__  # type: ignore[attr-defined]
         raise refusal(TypeError, f"expected 'indices' to be integer dtype, but got {shown}")
-    sizes = tuple(map(as_int, shape)) if isinstance(shape, (tuple, list)) else (as_int(shape),)
+    if not isinstance(shape, (int, tuple, list)):
+        raise refusal(TypeError, f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
+    sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
+    for size in sizes:
+        if not isinstance(size, int):
+            raise refusal(TypeError, f"expected 'shape' sequence to only contain ints, but got {type(size)}")
     if any(n < 0 for n in sizes):
         raise refusal(ValueError, f"'shape' cannot have negative values, but got {sizes}")
     numbers = indices.to(dtypes.int64)  # type: ignore[attr-defined]
@@ -116,8 +121,12 @@ nonzero_static_row = bind(constant("nonzero_static", _nonzero, 1))
 
 @operation(
     samples=lambda draw: [
-        call(draw.integers(5), size=3), call(draw.mask(2, 3), size=8, fill_value=-7), call(draw.integers(), size=2),
-        call(draw(2, 2), size=0), call(draw.mask(0), size=2), call(draw.integers(2, 3), size=1),
+        call(draw.integers(5), size=3),
+        call(draw.mask(2, 3), size=8, fill_value=-7),
+        call(draw.integers(), size=2),
+        call(draw(2, 2), size=0),
+        call(draw.mask(0), size=2),
+        call(draw.integers(2, 3), size=1),
     ],
 )
 def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:

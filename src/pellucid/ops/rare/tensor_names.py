@@ -1,0 +1,100 @@
+"""Methods of Tensor that few scripts call, and those whose time is over."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from pellucid.core.attributes import concrete
+from pellucid.core.inplace import overwrite
+from pellucid.core.tensor import Tensor, wrap
+from pellucid.ops.arguments import refusal
+from pellucid.ops.operation import OPERATIONS, attach
+
+
+def dense_dim(self: Tensor) -> int:
+    """All dimensions: the tensor is dense."""
+    return self.array.ndim
+
+
+def sparse_dim(self: Tensor) -> int:
+    """None: the tensor is dense."""
+    return 0
+
+
+def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """The dimensions from the one with the longest step in memory to the one with the shortest.
+
+    >>> import pellucid as torch
+    >>> torch.zeros(2, 3).t().dim_order()
+    (1, 0)
+    """
+    steps = self.stride()  # type: ignore[attr-defined]
+    return tuple(sorted(range(len(steps)), key=lambda i: -steps[i]))
+
+
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """Replace every element by a Python function of it and two other tensors'; slow, for small tensors."""
+    arrays = np.broadcast_arrays(*(concrete(each, "map2_") for each in (self, x, y)))
+    values = [callable(*each) for each in zip(*(array.reshape(-1).tolist() for array in arrays), strict=True)]
+    return overwrite(self, wrap(np.array(values, self.array.dtype).reshape(self.array.shape)), "map2_")
+
+
+def polygamma_(self: Tensor, n: int) -> Tensor:
+    """`torch.polygamma(n, x)` in place."""
+    import_module("pellucid.ops.special")  # loading the family publishes its operations
+    return overwrite(self, OPERATIONS["polygamma"].function(n, self), "polygamma_")
+
+
+def set_(self: Tensor, source: Any = None) -> Tensor:
+    """Look at another tensor's memory from now on; without one, at none.
+
+    >>> import pellucid as torch
+    >>> torch.ones(3).set_(torch.zeros(2))
+    tensor([0., 0.])
+    """
+    if source is not None and not isinstance(source, Tensor):
+        raise TypeError(f"set_(): argument 'source' must be Tensor, not {type(source).__name__}")
+    self.data = wrap(np.empty(0, self.array.dtype)) if source is None else source  # type: ignore[attr-defined]
+    return self
+
+
+def to_sparse_coo(self: Tensor) -> Tensor:
+    """The tensor itself, which stays dense."""
+    return self
+
+
+def is_distributed(self: Tensor) -> bool:
+    """False."""
+    return False
+
+
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Any:
+    """What load_state_dict puts in the place of this tensor."""
+    if assign:
+        return other
+    return self.detach().copy_(other)  # type: ignore[attr-defined]
+
+
+def _over(name: str, instead: str) -> None:
+    """A method that PyTorch has taken away; it says what to write instead, as PyTorch's does."""
+
+    def refuse(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        raise refusal(
+            RuntimeError, f"This function was deprecated since version 1.9 and is now removed. `torch.{name}`", None,
+            f"torch.linalg.{instead}",
+        )  # fmt: skip
+
+    refuse.__name__, refuse.__doc__ = name, f"Removed from PyTorch: write `torch.linalg.{instead}`."
+    attach(name, refuse)
+
+
+for _name, _instead in {"eig": "eig", "symeig": "eigh", "lstsq": "lstsq", "solve": "solve"}.items():
+    _over(_name, _instead)
+
+METHODS = (
+    dense_dim, sparse_dim, dim_order, map2_, polygamma_, set_, to_sparse_coo, is_distributed, module_load,
+)  # fmt: skip
+for _method in METHODS:
+    attach(_method.__name__, _method)

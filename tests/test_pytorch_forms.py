@@ -1,0 +1,253 @@
+"""Forms of a call that PyTorch takes beside the documented one, and inputs that it refuses: found by its own tests."""
+
+import copy
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pellucid as torch
+from pellucid.ops.operation import OPERATIONS, Draw
+
+torch.ops.load_families()
+MATRIX = torch.arange(12.0).reshape(3, 4)
+
+
+# --- names and positions of arguments
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["sum", "mean", "max", "argmax", "std", "cumsum", "softmax", "sort", "unsqueeze", "all", "norm", "logsumexp"],
+)
+def test_axis_and_keepdims_are_dim_and_keepdim(name: str) -> None:
+    method, function = getattr(MATRIX, name), getattr(torch, name)
+    expected = function(MATRIX, dim=1)
+    for found in (method(axis=1), function(MATRIX, axis=1)):
+        parts = zip(*((y if isinstance(y, tuple) else (y,)) for y in (found, expected)), strict=True)
+        assert all(torch.equal(a, b) for a, b in parts)
+
+
+def test_keepdims() -> None:
+    assert MATRIX.sum(axis=0, keepdims=True).shape == (1, 4)
+    assert MATRIX.max(axis=0, keepdims=True).values.shape == (1, 4)
+
+
+def test_a_wrong_keyword_is_still_refused() -> None:
+    with pytest.raises(TypeError, match="axes"):
+        MATRIX.sum(axes=1)
+
+
+def test_scalars_in_front_of_tensors_as_old_optimisers_write_them() -> None:
+    a, b = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+    assert torch.add(a, 2, b).tolist() == [7, 10] and a.sub(2, b).tolist() == [-5, -6]
+    assert a.clone().add_(0.5, b).tolist() == [2.5, 4]
+    assert torch.addcmul(a, 2, b, b).tolist() == [19, 34]
+    assert a.clone().addcdiv_(-1, b, b).tolist() == [0, 1]
+
+
+def test_arithmetic_of_two_numbers_gives_a_tensor() -> None:
+    assert torch.add(2, 3).item() == 5 and torch.mul(2, 1.5).item() == 3 and torch.div(1, 2).item() == 0.5
+    assert torch.add(True, True).item() is True
+    with pytest.raises(TypeError):
+        torch.maximum(1, 2)
+
+
+def test_every_operation_can_be_pickled_by_name() -> None:
+    for operation in OPERATIONS.values():
+        assert pickle.loads(pickle.dumps(operation.function)) is operation.function
+    assert copy.deepcopy(torch.ops.aten.relu)(torch.tensor(-1.0)) == 0
+
+
+# --- writing
+
+
+def test_real_and_imag_can_be_assigned() -> None:
+    z = torch.zeros(2, dtype=torch.complex64)
+    z.real = torch.tensor([1.0, 2.0])
+    z.imag = 3
+    assert z.tolist() == [1 + 3j, 2 + 3j]
+    with pytest.raises(RuntimeError, match="non-complex"):
+        torch.zeros(2).imag = 1
+
+
+@pytest.mark.parametrize("fill", [
+    lambda out: torch.arange(0, 4, out=out), lambda out: torch.linspace(0, 3, 4, out=out),
+    lambda out: torch.range(0, 3, out=out),
+])  # fmt: skip
+def test_a_range_fills_an_output_of_another_shape(fill: Any) -> None:
+    x = torch.zeros(2, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fill(x.narrow(1, 1, 2))
+    assert x.tolist() == [[0, 0, 1], [0, 2, 3]]
+
+
+def test_an_index_tensor_takes_values_of_its_own_dtype_only() -> None:
+    x = torch.ones(3)
+    for index in (torch.tensor([0]), [1], torch.tensor([True, True, False])):
+        with pytest.raises(RuntimeError, match="dtypes match"):
+            x[index] = torch.zeros(2 if isinstance(index, torch.Tensor) and index.dtype == torch.bool else 1).double()
+    x[x > 0] = torch.tensor(5.0).double()  # one value for a mask fits any
+    x[0] = torch.tensor(7).long()
+    assert x.tolist() == [7, 5, 5]
+
+
+# --- results
+
+
+def test_cat_counts_the_dtype_of_an_empty_vector() -> None:
+    assert torch.cat([torch.tensor([1]), torch.tensor([])]).dtype == torch.float32
+    assert torch.cat([torch.zeros(0), torch.zeros(0)], dim=1).shape == (0,)
+
+
+def test_linspace_and_logspace_of_integers_begin_at_whole_numbers() -> None:
+    assert torch.linspace(4.3, -3, 5, dtype=torch.int16).tolist() == [4, 2, 0, -1, -3]
+    assert torch.logspace(0, 3.7, 5, dtype=torch.int64).tolist() == [1, 5, 31, 177, 1000]
+
+
+def test_einsum_of_one_operand_sums_integers_as_sum_does() -> None:
+    x = torch.ones(3, 3, dtype=torch.int16)
+    assert torch.einsum("ij->i", x).dtype == torch.int64 and torch.einsum("ij,jk->ik", x, x).dtype == torch.int16
+    assert torch.einsum("ij,k->k", x, x[0]).dtype == torch.int64
+
+
+def test_addr_of_truth_values() -> None:
+    yes, no = torch.ones(2, dtype=torch.bool), torch.zeros(2, dtype=torch.bool)
+    assert (
+        torch.addr(torch.zeros(2, 2, dtype=torch.bool), yes, torch.tensor([True, False])).tolist()
+        == [[True, False]] * 2
+    )
+    assert not torch.addr(torch.zeros(2, 2, dtype=torch.bool), no, yes).any()
+
+
+def test_acosh_left_of_its_domain_has_pytorchs_gradient() -> None:
+    x = torch.tensor([-2.0, 2.0], requires_grad=True)
+    torch.acosh(x).sum().backward()
+    assert np.allclose(x.grad.numpy(), 1 / np.sqrt(3))
+
+
+def test_a_negative_number_to_a_complex_power() -> None:
+    exponent = torch.tensor([0.3 + 0.2j, -1 + 0.5j], dtype=torch.complex128, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda e: torch.pow(-1, e), (exponent,))
+
+
+def test_a_complex_number_is_true_unless_both_its_parts_are_zero() -> None:
+    assert torch.tensor([1j, 0, 1, complex(0, float("nan"))]).bool().tolist() == [True, False, True, True]
+
+
+def test_doubles_become_halves_by_way_of_single_precision() -> None:
+    between = 1 + 2**-11 + 2**-40  # just above the middle of two halves: as a float it is the middle
+    assert torch.tensor([between], dtype=torch.float64).half().item() == 1.0
+
+
+def test_large_integers_become_floats() -> None:
+    assert torch.tensor(2**65, dtype=torch.float32).item() == 2.0**65
+    assert torch.tensor([0, 2**64], dtype=torch.bool).tolist() == [False, True]
+
+
+def test_a_long_list_of_lists_is_one_index() -> None:
+    assert MATRIX[[[0, 1]] * 40].shape == (40, 2, 4)
+    assert MATRIX[[range(2), range(1, 3)]].tolist() == [1, 6]  # a short one is two indices
+
+
+def test_an_index_that_names_nothing_has_any_rank() -> None:
+    x, source = torch.zeros(2, 2, requires_grad=True), torch.ones(2, 2, requires_grad=True)
+    nothing = torch.zeros(0, dtype=torch.int64)
+    for y in (x.scatter(0, nothing, source), x.scatter_add(0, nothing, source), x.scatter(0, nothing, 2.0)):
+        assert y.tolist() == [[0, 0], [0, 0]]
+    x.scatter_reduce(0, nothing, source, "amax").sum().backward()
+    assert x.grad.tolist() == [[1, 1], [1, 1]] and source.grad.tolist() == [[0, 0], [0, 0]]
+
+
+def test_repeat_interleave_of_counts() -> None:
+    assert torch.repeat_interleave(torch.tensor([1, 2, 3])).tolist() == [0, 1, 1, 2, 2, 2]
+
+
+def test_foreach() -> None:
+    weights = [torch.ones(2), torch.ones(1)]
+    assert [x.tolist() for x in torch._foreach_add(weights, [1.0, 2.0])] == [[2, 2], [3]]
+    assert torch._foreach_lerp_(weights, [torch.zeros(2), torch.zeros(1)], 0.25) is weights
+    assert [x.tolist() for x in weights] == [[0.75, 0.75], [0.75]]
+    assert [x.item() for x in torch._foreach_norm(weights, 1)] == [1.5, 0.75]
+    assert torch._foreach_addcdiv(weights, weights, weights, torch.tensor([1.0, 2.0]))[1].item() == 2.75
+    with pytest.raises(RuntimeError, match="same number"):
+        torch._foreach_mul(weights, [1.0])
+
+
+# --- refusals: PyTorch's class and words
+
+REFUSED = [
+    (lambda: torch.tensor([1j]) < torch.tensor([1j]), NotImplementedError, "not implemented for complex"),
+    (lambda: torch.tensor([1.0]) & torch.tensor([1.0]), NotImplementedError, "not implemented for floating"),
+    (lambda: MATRIX[0.0:2.0], TypeError, "slice indices must be integers"),
+    (lambda: torch.zeros(3, 0)[:, [0]], IndexError, "out of bounds for dimension with size 0"),
+    (lambda: MATRIX.index_fill(0, torch.tensor([0]), 1j), RuntimeError, "complex Scalar"),
+    (lambda: MATRIX.take_along_dim(torch.tensor([[True]]), 0), RuntimeError, "dtype of indices should be Long"),
+    (lambda: torch.rot90(torch.ones(3)), RuntimeError, "expected total dims >= 2"),
+    (lambda: MATRIX.roll((1, 2)), RuntimeError, "shifts and dimensions must align"),
+    (lambda: MATRIX.narrow(0, torch.tensor(True), 1), RuntimeError, "0-dim integral"),
+    (lambda: MATRIX.movedim((0, 0), (0, 1)), RuntimeError, "repeated dim in `source`"),
+    (lambda: MATRIX.flip(), TypeError, "dims"),
+    (lambda: torch.meshgrid(torch.ones(1), torch.ones(1).long()), RuntimeError, "same dtype"),
+    (lambda: torch.linspace(0, 1, 3, dtype=torch.bool), NotImplementedError, "not implemented for 'Bool'"),
+    (lambda: torch.linspace(0, 1j, 3, dtype=torch.float32), RuntimeError, "safely cast"),
+    (lambda: torch.tensor_split(torch.arange(4), torch.tensor(1.5)), RuntimeError, "dtype of long"),
+    (lambda: torch.zeros(4, 5).view(torch.float64), RuntimeError, r"size\(-1\) must be divisible by 2"),
+    (lambda: torch.tensor(1.0).view(torch.int16), RuntimeError, r"dim\(\) cannot be 0"),
+    (lambda: float(torch.ones(2)), ValueError, "only one element tensors can be converted"),
+    (lambda: bool(torch.ones(2)), RuntimeError, "Boolean value of Tensor with more than one value is ambiguous"),
+    (lambda: int(torch.tensor([1 + 1j])), RuntimeError, "cannot be converted"),
+    (lambda: torch.ones(2, 3) + torch.ones(2), RuntimeError, "The size of tensor a"),
+    (lambda: torch.zeros(2, 3).index_add(0, torch.tensor([5]), torch.ones(1, 3)), RuntimeError, "out of bounds"),
+    (lambda: -torch.tensor([True]), RuntimeError, "use the `~` or `logical_not"),
+    (lambda: torch.vstack([]), RuntimeError, "non-empty TensorList"),
+    (lambda: torch.broadcast_shapes(1, -12), ValueError, "negative length"),
+    (lambda: torch.ones(7).unfold(0, -1, 1), RuntimeError, "size is -1 but must be >= 0"),
+    (lambda: torch.masked_select(MATRIX, MATRIX), RuntimeError, "expected BoolTensor for mask"),
+    (lambda: torch.ones(2).masked_fill(torch.tensor(True), torch.tensor(1j)), RuntimeError, "without overflow"),
+    (lambda: torch.unravel_index(torch.tensor([1]), torch.tensor([2, 2])), TypeError, "int or sequence of ints"),
+]
+
+
+@pytest.mark.parametrize(("attempt", "kind", "words"), REFUSED, ids=[words for _, _, words in REFUSED])
+def test_refused_in_pytorchs_words(attempt: Any, kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind, match=words):
+        attempt()
+
+
+def test_two_zero_factors_in_one_place_have_no_second_order() -> None:
+    source = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+    y = torch.ones(1, dtype=torch.float64).scatter_reduce(0, torch.tensor([0, 0]), source, "prod")
+    assert torch.autograd.grad(y.sum(), source, retain_graph=True)[0].tolist() == [0, 0]
+    with pytest.raises(RuntimeError, match="Double backward is unsupported"):
+        torch.autograd.grad(y.sum(), source, create_graph=True)
+
+
+# --- many gradients at once
+
+
+@pytest.mark.parametrize("path", sorted(OPERATIONS))
+def test_batched_gradients_are_a_loop(path: str) -> None:
+    operation = OPERATIONS[path]
+    for sample in list(operation.samples(Draw(0, operation.domain)))[:3]:
+        variables = [x for x in _tensors([sample.args, list(sample.kwargs.values())]) if x.requires_grad]
+        torch.manual_seed(0)
+        outputs = [y for y in _tensors(operation.function(*sample.args, **sample.kwargs)) if y.requires_grad]
+        if not variables or not outputs or not outputs[0].is_floating_point():
+            continue
+        weights = torch.randn(3, *outputs[0].shape, dtype=outputs[0].dtype)
+        one = [torch.autograd.grad(outputs[0], variables, w, True, allow_unused=True) for w in weights]
+        many = torch.autograd.grad(outputs[0], variables, weights, True, allow_unused=True, is_grads_batched=True)
+        for found, expected in zip(many, zip(*one, strict=True), strict=True):
+            if found is not None:
+                rows = [x.detach().numpy() if x is not None else np.zeros(found.shape[1:]) for x in expected]
+                assert np.allclose(found.detach().numpy(), np.stack(rows), 1e-8, 1e-10, equal_nan=True)
+
+
+def _tensors(tree: Any) -> list[Any]:
+    if isinstance(tree, torch.Tensor):
+        return [tree]
+    return [x for part in tree for x in _tensors(part)] if isinstance(tree, (list, tuple)) else []
