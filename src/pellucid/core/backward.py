@@ -244,7 +244,8 @@ def commit(landed: Gradients, create_graph: bool, receivers: Mapping[Node, Tenso
         before = [(tensor, tensor._grad, copy_of(tensor._grad)) for tensor in tensors] if hooked else []
         deque(map(operator.call, writes), maxlen=0)
         if hooked:
-            post_accumulate(reversed(hooked), before)
+            with modes.recording(create_graph):  # p.sub_(p.grad) in a hook is no part of any graph
+                post_accumulate(reversed(hooked), before)
 
 
 def copy_of(grad: Tensor | None) -> Any:
