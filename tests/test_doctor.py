@@ -171,3 +171,88 @@ def test_the_watched_run_computes_the_same_numbers():
     with pellucid.doctor():
         watched = train()
     assert watched == plain
+
+
+def notebook(model, optimizer, step=True):
+    """A cell that trains what earlier cells have made."""
+    x, y = pellucid.randn(40, 6), pellucid.randn(40, 1)
+    with pellucid.doctor() as watch:
+        for _ in range(25):
+            optimizer.zero_grad()
+            loss = (model(x) - y).square().mean()
+            loss.backward()
+            if step:
+                optimizer.step()
+    return watch
+
+
+def test_a_model_and_an_optimizer_of_an_earlier_cell_are_known():
+    def made(lr=1e-2):
+        pellucid.manual_seed(0)
+        model = pellucid.nn.Sequential(pellucid.nn.Linear(6, 16), pellucid.nn.Tanh(), pellucid.nn.Linear(16, 1))
+        return model, pellucid.optim.SGD(model.parameters(), lr=lr)
+
+    assert notebook(*made()).findings == []
+    forgotten = notebook(*made(), step=False)
+    assert [finding.code for finding in forgotten.findings] == ["missing-step"]
+    assert repr(forgotten).startswith("error[missing-step]")
+    first = notebook(*made(lr=1e-9)).findings[0]
+    assert first.code == "learning-rate-too-low"
+    assert first.spot.source == "optimizer.step()"  # the line that made it is not known
+
+
+# --- what the trace hears
+
+
+def test_what_is_written_into_a_part_of_a_tensor_is_followed():
+    layer = pellucid.nn.Linear(2, 2)
+    seen = []
+    with pellucid.doctor(rules=[]) as watch:
+        watch.trace.on_pass = lambda done: seen.extend(done.toward_loss)
+        states = pellucid.zeros(3, 4, 2)
+        for t in range(3):
+            states[:, t + 1] = layer(states[:, t].clone()).tanh()
+        states.sum().backward()
+    assert sum(operation.op == "tanh" for operation in seen) == 3
+    assert sum(operation.op.startswith("linear") for operation in seen) == 3
+
+
+def test_the_first_call_of_autograd_grad_is_a_pass():
+    w = pellucid.ones(3, requires_grad=True)
+    x = pellucid.ones(3, requires_grad=True)
+    with pellucid.doctor() as watch:
+        pellucid.autograd.grad((w * x).sum(), x)  # a slope: the loss has another leaf
+        assert not watch.trace.backwards
+        pellucid.autograd.grad(w.square().sum(), w)
+        assert [event.loss for event in watch.trace.backwards] == [3.0]
+
+
+def test_bad_numbers_of_prepared_data_name_the_line_and_where_the_batch_enters(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\nx = torch.zeros(8, 2).log()\nmodel = torch.nn.Linear(2, 1)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nfor _ in range(4):\n    optimizer.zero_grad()\n"
+        "    out = model(x)\n    out.mean().backward()\n    optimizer.step()\n"
+    )
+    found = [(f.code, f.spot.line, f.severity) for f in examined(script).findings]
+    assert found[:2] == [("log-of-zero", 2, "error"), ("nan-input", 7, "info")]
+
+
+@pytest.mark.parametrize(
+    ("line", "better"),
+    [
+        ("loss = torch.tensor(error.item(), requires_grad=True)", "+ loss = error"),
+        ("loss = torch.as_tensor(float(error), dtype=torch.float32).requires_grad_()", "+ loss = error"),
+        ("loss = torch.tensor([error, error]).sum().requires_grad_()", "+ loss = torch.stack([error, error]).sum()"),
+    ],
+)
+def test_a_departure_is_mended_with_the_tensor_itself(line, better, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\nmodel = torch.nn.Linear(2, 1)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "x = torch.randn(8, 2)\nfor _ in range(4):\n    optimizer.zero_grad()\n    error = model(x).square().mean()\n"
+        f"    {line}\n    loss.backward()\n    optimizer.step()\n"
+    )
+    first = examined(script).findings[0]
+    assert (first.code, first.spot.line) == ("left-the-graph", 8)
+    assert better in first.fix

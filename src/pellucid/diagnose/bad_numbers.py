@@ -4,7 +4,7 @@ The rules of the group "bad numbers" share this: each reports the roots of its o
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -116,11 +116,11 @@ def _is_given(operation: Operation) -> bool:
     return operation.op in DELIBERATE
 
 
-def _data_root(done: Pass, value: Value, order: int) -> Root:
+def _data_root(done: Pass, value: Value, order: int, entered: Spot | None = None) -> Root:
     array = np.asarray(value.array, np.float64)
     bad = ~np.isfinite(array)
     index = tuple(int(i) for i in np.unravel_index(int(bad.argmax()), bad.shape))
-    entered = _entrance(done, value, order)
+    entered = entered or _entrance(done, value, order)
     related = tuple(Related(Spot.of(op.place), "the data is used here") for op in done.uses.get(value, [])[:1])
     return Root(
         "nan-input", entered, "the data already holds NaN or Inf before the model computes anything",
@@ -129,6 +129,16 @@ def _data_root(done: Pass, value: Value, order: int) -> Root:
         "clean the data before training:\n+ assert torch.isfinite(x).all()\n+ x = torch.nan_to_num(x)",
         done.number, related,
     )  # fmt: skip
+
+
+def bad_batch(done: Pass, root: Root) -> Finding | None:
+    """A batch that went into a model with the bad numbers that a line before, which prepares the data, had made."""
+    for call in done.outermost():
+        for value in call.inputs:
+            if value.array is not None and value.floating and not value.requires_grad and not is_finite(value.array):
+                entered = _data_root(done, value, 0, call.spot)
+                return replace(entered.finding(), severity="info", related=(Related(root.spot, "they were made here"),))
+    return None
 
 
 def _entrance(done: Pass, value: Value, order: int) -> Spot:
@@ -187,10 +197,10 @@ def _forward_root(done: Pass, operation: Operation) -> Root:
     elements = meeting(arrays, operation.output.shape, index)
     kind = "NaN" if label == "nan" else "Inf"
     code, cause, fix = cure_of(Symptom(operation.op.removesuffix("_"), kind, False, False, elements))
-    given = ", ".join(_value_at(value, index, operation.output.shape) for value in operation.inputs)
+    given = " and ".join(_value_at(value, index, operation.output.shape) for value in operation.inputs)
     return Root(
         code, operation.spot, cause,
-        f"{operation.op} gave {label} at index {index} from {given}; {count} of {operation.output.size} elements are "
+        f"{operation.name} gave {label} at index {index} from {given}; {count} of {operation.output.size} elements are "
         f"not finite{_inside(operation)}; first seen in pass {done.number}",
         fix, done.number, _made_by(operation),
     )  # fmt: skip
@@ -225,7 +235,7 @@ def _inside(operation: Operation) -> str:
 def _made_by(operation: Operation) -> tuple[Related, ...]:
     """Where the value came from that the operation could not take."""
     made = next((v.maker for v in operation.inputs if v.maker is not None and v.maker.spot != operation.spot), None)
-    return () if made is None else (Related(made.spot, f"its input was made here, by {made.op}"),)
+    return () if made is None else (Related(made.spot, f"its input was made here, by {made.name}"),)
 
 
 # --- bad numbers made in backward
@@ -265,7 +275,7 @@ def _chosen_later(operation: Operation, done: Pass) -> Operation | None:
             for consumer in done.uses.get(value, ()):
                 if consumer.op == "where" and value in consumer.inputs[-2:]:
                     return consumer
-                if consumer not in seen and consumer.output.shape == operation.output.shape:
+                if consumer not in seen and consumer.outputs and consumer.output.shape == operation.output.shape:
                     seen.add(consumer)
                     stack.append(consumer)
     return None
@@ -287,7 +297,8 @@ def _inputs_text(operation: Operation | None) -> str:
     if not array.size:
         return ""
     zeros = int((array == 0).sum())
-    return f"; its input lies between {array.min():.4g} and {array.max():.4g}, {zeros} elements are exactly 0"
+    among = f" ({zeros} of {array.size} are exactly 0)" if zeros else ""
+    return f"; its input lies between {array.min():.4g} and {array.max():.4g}{among}"
 
 
 def _fine(value: Value) -> bool:

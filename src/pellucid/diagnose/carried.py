@@ -47,12 +47,22 @@ def _is_old(value: Value, number: int) -> bool:
     return value.requires_grad and value.parameter is None and value.born < number and value.made_at is not None
 
 
-def appended_at(event: Backward) -> Spot | None:
-    """The line that puts a loss into a list or a dict, found in the source: `losses.append(loss)`.
+def loss_appended_at(event: Backward) -> Spot | None:
+    """The line that puts a loss into a list or a dict: `losses.append(loss)`."""
+    return appended_at(event.spot.file, _name_of_root(event))
 
-    A function of the same file that is given the loss (`meter.update(loss)`) may be the one that keeps it.
+
+def result_appended_at(call: Spot) -> Spot | None:
+    """The line that puts the result of a call into a list or a dict: `outputs.append(out)` after `out = model(x)`."""
+    name, assigned, _ = call.code.partition(" = ")
+    return appended_at(call.file, name) if assigned else None
+
+
+def appended_at(file: str, name: str) -> Spot | None:
+    """The line that puts a variable into a container, found in the source.
+
+    A function of the same file that is given the variable (`meter.update(loss)`) may be the one that keeps it.
     """
-    name, file = _name_of_root(event), event.spot.file
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:

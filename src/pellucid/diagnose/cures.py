@@ -111,7 +111,9 @@ def _division(symptom: Symptom) -> Cure:
     if abs(divisor) > 1e-30 and not symptom.backward:
         return _overflow(symptom)
     fix = "keep the divisor away from zero\n- a / b\n+ a / (b + 1e-8)     # or b.clamp(min=1e-8)"
-    return "division-by-zero", f"{symptom.name} divided by {divisor:.3g}", fix
+    if symptom.backward:
+        return "division-by-zero", f"the derivative of {symptom.name} divides by {divisor:.3g}", fix
+    return "division-by-zero", f"something is divided by {divisor:.3g} here", fix
 
 
 def _spread(symptom: Symptom) -> Cure:

@@ -126,6 +126,9 @@ class doctor:
         """The findings in the form that docs/doctor.md describes."""
         return {"findings": [finding.as_json() for finding in self.findings]}
 
+    def __repr__(self) -> str:
+        return str(self)  # what a notebook shows at the end of a cell
+
     def __str__(self) -> str:
         if not self.findings and not self.failures:
             passes = len(self.trace.backwards)

@@ -15,6 +15,7 @@ from pellucid.core.aliasing import tick
 from pellucid.core.primitive import Primitive
 from pellucid.core.provenance import Place
 from pellucid.diagnose.finding import Spot
+from pellucid.diagnose.naming import SUFFIX
 
 
 @dataclass(slots=True, eq=False)
@@ -63,6 +64,11 @@ class Operation:
     @property
     def spot(self) -> Spot:
         return Spot.of(self.place)
+
+    @property
+    def name(self) -> str:
+        """Its name as users write it: `sum`, not `sum_all`."""
+        return SUFFIX.sub("", self.op)
 
     @property
     def output(self) -> Value:
@@ -177,6 +183,7 @@ class OptimizerInfo:
     steps: int = 0
     rate: float = 0.0  # the learning rate it was made with
     born: int = field(default_factory=tick)  # when it was made, in ticks of the engine
+    late: bool = False  # it was made before the doctor came: its place is that of its first use
     keeps: list[Any] = field(default_factory=list)  # tensors and modules that shall be there when the script has ended
 
     @property

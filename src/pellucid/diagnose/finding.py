@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pellucid.core.provenance import Place
+from pellucid.diagnose.rewriting import bare
 
 __all__ = ["Finding", "Related", "Spot"]
 
@@ -31,6 +32,11 @@ class Spot:
     def source(self) -> str:
         """The source line itself, stripped; empty when the file cannot be read."""
         return linecache.getline(self.file, self.line).strip()
+
+    @property
+    def code(self) -> str:
+        """The source line without its comment, for a fix."""
+        return bare(self.source)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"

@@ -5,6 +5,7 @@ and which of the places where their values left the graph is to blame.
 """
 
 import weakref
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -177,9 +178,10 @@ def evidence(loss: Loss, trace: Trace) -> str:
 
 def listed(parameters: list[Parameter], most: int = 4) -> str:
     """The names of parameters, the first few."""
-    names = [parameter.name for parameter in parameters[:most]]
-    more = len(parameters) - len(names)
-    return ", ".join(names) + (f" and {more} more" if more else "")
+    counts = Counter(parameter.name for parameter in parameters)  # layers in a plain list all have the list's name
+    names = [name if count == 1 else f"{name} ({count} tensors)" for name, count in counts.items()]
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def owner(loss: Loss) -> str:

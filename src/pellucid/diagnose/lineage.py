@@ -225,6 +225,8 @@ class Search:
             maker, limit = stack.pop().maker, limit - 1
             if maker is None or maker.recorded:
                 continue
+            if any(_is_held_frozen(value) for value in maker.inputs):
+                return None  # its layer is frozen, or gradients would pass here
             lost = [value for value in maker.inputs if value.requires_grad]
             cancels = maker.op in DETACHING and lost and lost[0] in terms  # loss - loss.detach() is meant
             if not cancels and any(_learns(value) for value in lost):
@@ -290,7 +292,7 @@ def _is_linear(operation: Operation) -> bool:
 
 def is_discrete(operation: Operation) -> bool:
     """Whether an operation has no derivative, in whatever mode: argmax, a comparison, a cast to integers."""
-    if not operation.output.floating:
+    if operation.outputs and not operation.output.floating:
         return True
     row = operation.primitive
     return row is not None and row.pullback is None and bool(row.rules) and all(rule is None for rule in row.rules)

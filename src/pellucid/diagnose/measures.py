@@ -192,5 +192,5 @@ def progress(trace: Trace) -> Progress:
 
 def describe(operation: Operation) -> str:
     """What an operation is to a reader: its function and, inside a model, the layer."""
-    call = operation.module
-    return operation.op if call is None or not call.path else f"{operation.op} ({call.path})"
+    call, name = operation.module, operation.name
+    return name if call is None or not call.path else f"{name} ({call.path})"

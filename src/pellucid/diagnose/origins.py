@@ -20,6 +20,14 @@ def origin(value: Value | None) -> Operation | None:
     return maker
 
 
+def unscaled(value: Value | None) -> Value | None:
+    """A value before it was multiplied or divided by a number, such as a temperature."""
+    maker = None if value is None else origin(value)
+    while maker is not None and maker.op in ("mul", "div") and maker.inputs[-1].size == 1:
+        value, maker = maker.inputs[0], origin(maker.inputs[0])
+    return value
+
+
 def numbers(value: Value | None) -> Any:
     """A value's numbers as float64, or None when they are gone."""
     if value is None or value.array is None or not np.size(value.array) or value.dtype.kind == "c":

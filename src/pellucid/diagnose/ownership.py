@@ -157,7 +157,8 @@ def stepped_beside(trace: Trace) -> set[Parameter]:
             waiting.append(event.reached)
         elif isinstance(event, Update) and event.optimizer is not None:
             held = event.optimizer.parameters
-            found.update(*(reached for reached in waiting if not held or not reached.isdisjoint(held)))
+            useless = not any(parameter.reached for parameter in held)
+            found.update(*(reached for reached in waiting if useless or not reached.isdisjoint(held)))
             waiting.clear()
     return found
 

@@ -23,7 +23,7 @@ from pellucid.core.tensor import Handle, Tensor
 from pellucid.diagnose.flight import Cause, bare_name, ticks_of, write_record
 from pellucid.diagnose.modules import roots_of
 from pellucid.diagnose.snapshots import Arrangement, written_since
-from pellucid.diagnose.tape import BACKWARD, Entry, Given, Tape
+from pellucid.diagnose.tape import Entry, Given, Tape
 from pellucid.nn.modules.module import Module
 from pellucid.ops.streams import default_generator
 from pellucid.optim.optimizer import Optimizer, register_optimizer_step_post_hook
@@ -205,7 +205,7 @@ class Recorder:
             self.optimizers.append(optimizer)
         if self.tape.overflow:
             self._say_too_large()
-        elif any(entry[0] is BACKWARD for entry in self.tape.entries):
+        elif self.losses:
             self.steps.append(self._recorded())
             self._fit()
         self.number += 1

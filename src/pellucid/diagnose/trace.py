@@ -1,187 +1,29 @@
-"""The trace of a run: an observer of operations and gradients, and a ledger of what the training loop did.
+"""The trace of a run: an observer of operations and gradients, over a ledger of what the training loop did (loop.py).
 
 The instruments (instruments.py) tell it what happens outside of operations: calls of modules and losses, `backward()`,
 steps of optimizers, ways out of the graph.
 """
 
-import ast
-import linecache
 import math
 import weakref
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from pellucid.core import modes
-from pellucid.core.aliasing import tick
-from pellucid.core.backward import oldest_first
 from pellucid.core.primitive import Primitive
 from pellucid.core.provenance import Place, getframe, here, outside
 from pellucid.core.tensor import PICK, Leaf, Node, Tensor
-from pellucid.core.views import current_node
-from pellucid.diagnose.events import (
-    Backward,
-    Cleared,
-    Crash,
-    Event,
-    Flow,
-    LossCall,
-    ModuleCall,
-    Operation,
-    OptimizerInfo,
-    Parameter,
-    Pass,
-    Update,
-    Value,
-    is_finite,
-    norm_of,
-)
+from pellucid.diagnose.events import Flow, LossCall, ModuleCall, Operation, Value, is_finite, norm_of
+from pellucid.diagnose.loop import Loop
+from pellucid.diagnose.values import memory_of
 
-REMEMBERED = 1000  # gradient norms kept of one parameter
 HELD_BYTES = 1 << 29  # arrays held for the rules within one pass; beyond that the oldest go first
 
 
-class Trace:
+class Trace(Loop):
     """Everything the rules may ask about a run."""
-
-    def __init__(self, on_pass: Callable[[Pass], None] = lambda done: None) -> None:
-        self.on_pass = on_pass  # called with every finished pass, before its arrays are let go
-        self.open = Pass(0)
-        self.loop: list[Event] = []
-        self.parameters: dict[int, Parameter] = {}  # by the id of the tensor
-        self.optimizers: list[OptimizerInfo] = []
-        self.made_at: weakref.WeakKeyDictionary[Any, Place] = weakref.WeakKeyDictionary()  # modules
-        self.routes: weakref.WeakKeyDictionary[Any, tuple[Place, ...]] = weakref.WeakKeyDictionary()  # to that line
-        self.models: list[Any] = []  # outermost modules that were called, weak references
-        self.crash: Crash | None = None
-        self.running: ModuleCall | None = None
-        self.asked_for: set[Parameter] = set()  # gradients of these were asked for with autograd.grad
-        self.roots: list[tuple[weakref.ref[Tensor], Backward]] = []  # what backward was called on
-        self._known: dict[int, tuple[weakref.ref[Tensor], Value]] = {}
-        self._by_node: dict[int, Operation] = {}
-        self._by_array: dict[int, Value] = {}  # results of this pass, by the identity of their arrays
-        self._pass_ticks = [0]  # the tick at which each pass began
-        self.departed_numbers: dict[Operation, float] = {}  # the numbers with which values left the graph in this pass
-        self._departed: dict[float, Operation] = {}  # Python numbers that left the graph in this pass
-        self._arrays_departed: dict[int, tuple[Any, Operation]] = {}  # NumPy arrays that did, by their memory
-        self._written: dict[int, tuple[weakref.ref[Tensor], Place]] = {}  # writes to tensors not yet known
-        self._places: dict[int, tuple[weakref.ref[Tensor], Place]] = {}  # where tensors without a graph were made
-        self._now = 0  # the number of the latest event
-        self._incoming: tuple[Any, float, int] = (None, 0.0, 0)  # the gradient measured last, its norm and size
-        self._named: tuple[int, ...] = ()  # what was known when parameters were named last
-        self._held = 0
-        self._inside_step = False
-
-    # --- questions
-
-    @property
-    def backwards(self) -> list[Backward]:
-        """All calls of backward, in their order."""
-        return [event for event in self.loop if isinstance(event, Backward)]
-
-    @property
-    def updates(self) -> list[Update]:
-        """All steps of optimizers and writes by hand, in their order."""
-        return [event for event in self.loop if isinstance(event, Update)]
-
-    @property
-    def losses(self) -> list[float]:
-        """The values that backward was called on."""
-        return [event.loss for event in self.backwards if event.error is None]
-
-    def created(self, module: Any) -> Place | None:
-        """The user's line that made a module."""
-        return self.made_at.get(module)
-
-    # --- values
-
-    def value_of(self, tensor: Tensor) -> Value:
-        """What is known of a tensor; it becomes known if it was not."""
-        known = self._known.get(id(tensor))
-        if known is not None and known[0]() is tensor:
-            value = known[1]
-            if value.array is None and isinstance(tensor.array, np.ndarray):
-                value = self._known_again(tensor, value)
-            return value
-        same = self._by_array.get(id(tensor.array)) if tensor.node is None and type(tensor) is Tensor else None
-        if same is not None and same.array is tensor.array:  # max(dim) looks for its indices in the bare values
-            self._known[id(tensor)] = (weakref.ref(tensor), same)
-            return same
-        value = self._new(tensor, self._link(tensor))
-        value.parameter = self.parameter_of(tensor)
-        return value
-
-    def _known_again(self, tensor: Tensor, old: Value) -> Value:
-        """A value of an earlier pass that is used again: a parameter, a state that is carried along, data."""
-        value = self._new(tensor, None)
-        value.parameter, value.born = old.parameter or self.parameter_of(tensor), old.born
-        value.made_at = old.made_at
-        return value
-
-    def _new(self, tensor: Tensor, maker: Operation | None) -> Value:
-        array = tensor.array
-        value = Value(
-            tuple(np.shape(array)), np.dtype(array.dtype), array if isinstance(array, np.ndarray) else None,
-            tensor.node is not None, maker, born=self.open.number, made_at=None if maker is None else maker.place,
-        )  # fmt: skip
-        self._known[id(tensor)] = (weakref.ref(tensor), value)
-        return value
-
-    def _link(self, tensor: Tensor) -> Operation | None:
-        """The way out of the graph through which a new tensor's numbers came, if they can be recognised."""
-        array = tensor.array
-        if tensor.node is not None or not isinstance(array, np.ndarray):
-            return None
-        if array.size == 1 and array.dtype.kind == "f":
-            return self._departed.get(float(array.reshape(-1)[0]))
-        known = self._arrays_departed.get(_memory(array))
-        return None if known is None else known[1]
-
-    def parameter_of(self, tensor: Tensor, place: Place | None = None) -> Parameter | None:
-        """The entry of a leaf that wants gradients (or is a module's parameter); None for other tensors."""
-        known = self.parameters.get(id(tensor))
-        if known is not None and known.tensor() is tensor:
-            return known
-        node = tensor.node
-        own = getattr(tensor, "_is_param", False) or type(tensor).__name__ == "Parameter"
-        if not isinstance(node, Leaf) and not own:
-            return None
-        created = node.place if isinstance(node, Leaf) else self._place_of(tensor) or place or here()
-        shape = tuple(np.shape(tensor.array))
-        new = Parameter(
-            _assigned_name(created) or f"tensor of shape {shape}", shape, created, self._count(), weakref.ref(tensor),
-            is_module_parameter=own, born=node.born if isinstance(node, Leaf) else tick(),
-        )  # fmt: skip
-        written = self._written.pop(id(tensor), None)
-        if written is not None and written[0]() is tensor:
-            new.written_at = written[1]
-        self.parameters[id(tensor)] = new
-        return new
-
-    def placed(self, tensor: Tensor, place: Place) -> None:
-        """A tensor that wants no gradient is made here."""
-        self._places[id(tensor)] = (weakref.ref(tensor), place)
-
-    def _place_of(self, tensor: Tensor) -> Place | None:
-        """The line that made a tensor without a graph, if it is known."""
-        reference, place = self._places.get(id(tensor), (None, None))
-        if reference is not None and reference() is tensor:
-            return place
-        known = self._known.get(id(tensor))
-        maker = known[1].maker if known is not None and known[0]() is tensor else None
-        return None if maker is None else maker.place
-
-    def name_parameters(self, model: Any) -> None:
-        """Call the parameters of a model by their names in it."""
-        for path, module in model.named_modules():
-            for name, tensor in module._parameters.items():
-                if tensor is not None:
-                    parameter = self.parameter_of(tensor, self.created(module))
-                    if parameter is not None:
-                        parameter.name = f"{path}.{name}" if path else name
-                        parameter.module = weakref.ref(module)
 
     # --- the observer: operations and gradients
 
@@ -261,7 +103,10 @@ class Trace:
         if self._inside_step:
             return
         operations = self.open.operations
-        result = operations[-1] if operations and operations[-1].order == self._now else None  # it has just run
+        just_now = bool(operations) and operations[-1].order == self._now
+        if just_now:
+            self._forget_replay(target)
+        result = operations[-1] if operations and just_now else None
         known = self._known.get(id(target))
         old = known[1] if known is not None and known[0]() is target else None
         self._note_initialisation(target)
@@ -276,9 +121,13 @@ class Trace:
             if target.window is not None:
                 self._write_through(target.window.base, result)
 
-    def _count(self) -> int:
-        self._now += 1
-        return self._now
+    def _forget_replay(self, target: Tensor) -> None:
+        """After a write through a view the engine takes the view anew from its base: nothing that the user called."""
+        operations, steps = self.open.operations, () if target.window is None else target.window.steps
+        last = operations[-len(steps) :] if steps else []
+        replayed = [step.name for step, _ in steps] == [operation.op for operation in last]
+        if replayed and last and last[0].inputs[0].maker is None and last[0].inputs[0].parameter is None:
+            del operations[-len(steps) :]
 
     def _write_through(self, base: Tensor, result: Operation) -> None:
         """A part of a tensor was written: the whole is made of what it was and of that part."""
@@ -286,178 +135,6 @@ class Trace:
         written = self._operation("write", result.place, (before, result.output), ())
         written.outputs = (self._new(base, written),)
         self._note_node(written, (base,))
-
-    # --- the loop
-
-    def begin_backward(self, root: Tensor, retain_graph: bool) -> Backward:
-        """`backward()` is called."""
-        node = current_node(root)
-        graph = oldest_first([node]) if node is not None else []
-        inner = [each for each in graph if not isinstance(each, Leaf)]
-        began = bisect_right(self._pass_ticks, inner[0].born) - 1 if inner else self.open.number
-        array = root.array
-        loss = float(np.real(np.add.reduce(array, axis=None))) if isinstance(array, np.ndarray) else float("nan")
-        held = frozenset(p for p, tensor in self._alive() if _has_gradient(tensor))
-        event = Backward(
-            here(), self._count(), self.open.number, loss, tuple(np.shape(array)), self.value_of(root), len(graph),
-            self.open.number - began, held, retain_graph=retain_graph, inside_step=self._inside_step,
-        )  # fmt: skip
-        self.open.backward = event
-        self.loop.append(event)
-        self.roots.append((weakref.ref(root), event))
-        return event
-
-    def end_backward(
-        self, event: Backward, error: BaseException | None, returned: "dict[Parameter, Any] | None" = None
-    ) -> None:
-        """`backward()` has returned or raised: the pass is complete. `autograd.grad` has returned the gradients."""
-        event.error = error
-        reached = {flow.into for flow in self.open.flows if flow.into is not None}
-        event.reached = frozenset(reached)
-        for parameter in reached:
-            parameter.reached += 1
-            parameter.last_reached = event.number
-        squares = 0.0
-        for parameter, tensor in self._alive():
-            gradient = tensor._grad if returned is None else returned.get(parameter)
-            if gradient is not None:
-                norm = norm_of(gradient.array)
-                squares += norm * norm
-                if parameter in reached and len(parameter.gradient_norms) < REMEMBERED:
-                    parameter.gradient_norms.append(norm)
-        event.gradient_norm = float(np.sqrt(squares))
-        if error is None:
-            self.close_pass()
-
-    def close_pass(self) -> None:
-        """Show the pass to the rules, let its arrays go and begin the next one."""
-        done = self.open
-        try:
-            self.on_pass(done)  # may end the run
-        finally:
-            self._begin_pass(done)
-
-    def _begin_pass(self, done: Pass) -> None:
-        done.forget()
-        self.open = Pass(done.number + 1)
-        self._pass_ticks.append(tick())
-        self._by_node.clear()
-        self._by_array.clear()
-        self._departed.clear()
-        self.departed_numbers.clear()
-        self._arrays_departed.clear()
-        self._held, self._incoming = 0, (None, 0.0, 0)
-        self.roots = [(root, event) for root, event in self.roots if root() is not None]
-        self._known = {key: entry for key, entry in self._known.items() if entry[0]() is not None}
-        self._places = {key: entry for key, entry in self._places.items() if entry[0]() is not None}
-        self._written = {key: entry for key, entry in self._written.items() if entry[0]() is not None}
-
-    def _alive(self) -> Iterator[tuple[Parameter, Tensor]]:
-        for parameter in list(self.parameters.values()):
-            tensor = parameter.tensor()
-            if tensor is not None:
-                yield parameter, tensor
-
-    def optimizer_of(self, optimizer: Any, place: Place) -> OptimizerInfo:
-        """The entry of an optimizer, brought up to date with the parameters it holds."""
-        info = next((known for known in self.optimizers if known.optimizer() is optimizer), None)
-        if info is None:
-            info = OptimizerInfo(weakref.ref(optimizer), type(optimizer).__name__, place, self._count())
-            info.rate = float(optimizer.param_groups[0].get("lr", 0.0)) if optimizer.param_groups else 0.0
-            info.keeps = [module for module in self.made_at if any(True for _ in module.parameters())]
-            self.optimizers.append(info)
-        for group in optimizer.param_groups:
-            for tensor in group["params"]:
-                parameter = self.parameter_of(tensor) or self._held_leaf(tensor)
-                if parameter not in info.parameters:
-                    info.parameters.append(parameter)
-                    info.keeps.append(tensor)
-                    parameter.optimizers.append(info)
-        return info
-
-    def _held_leaf(self, tensor: Tensor) -> Parameter:
-        """An optimizer holds a tensor that wants no gradient."""
-        shape = tuple(np.shape(tensor.array))
-        place = self._place_of(tensor) or here()
-        name = _assigned_name(place) or f"tensor of shape {shape}"
-        self.parameters[id(tensor)] = Parameter(name, shape, place, self._count(), weakref.ref(tensor))
-        return self.parameters[id(tensor)]
-
-    def before_step(self, info: OptimizerInfo) -> dict[Parameter, Any]:
-        """An optimizer is about to step: copies of what it may change."""
-        self._inside_step = True
-        return {p: t.array.copy() for p in info.parameters if (t := p.tensor()) is not None}
-
-    def after_step(self, info: OptimizerInfo, before: dict[Parameter, Any], rate: float) -> None:
-        """An optimizer has stepped."""
-        self._inside_step = False
-        info.steps += 1
-        self.loop.append(self._update(info, before, rate))
-
-    def _update(self, info: OptimizerInfo | None, before: dict[Parameter, Any], rate: float) -> Update:
-        changed, with_gradient, largest, change, total, finite = set(), set(), 0.0, 0.0, 0.0, True
-        for parameter, old in before.items():
-            tensor = parameter.tensor()
-            if tensor is None:
-                continue
-            if tensor._grad is not None:
-                with_gradient.add(parameter)
-            size = norm_of(old)
-            moved = norm_of(tensor.array - old) if np.shape(tensor.array) == np.shape(old) else float("inf")
-            finite = finite and is_finite(tensor.array)
-            total, change = total + size * size, change + moved * moved
-            if moved:
-                changed.add(parameter)
-                largest = max(largest, moved / (size + 1e-12))
-        ratio = float(np.sqrt(change) / (np.sqrt(total) + 1e-12))
-        return Update(
-            here(), self._count(), self.open.number, info, frozenset(changed), frozenset(with_gradient), ratio, largest,
-            rate, float(np.sqrt(total)), finite,
-        )  # fmt: skip
-
-    def _note_initialisation(self, target: Tensor) -> None:
-        """Remember who wrote to a parameter last before it was trained."""
-        parameter = self._owner(target) if isinstance(target.array, np.ndarray) else None
-        if parameter is None:
-            self._written[id(target)] = (weakref.ref(target), here())
-        elif not parameter.reached:
-            parameter.written_at = here()
-
-    def _note_update_by_hand(self, target: Tensor) -> None:
-        """A write to the memory of a parameter without an optimizer is a step, too."""
-        recorded = modes.current().grad and target.node is not None
-        if recorded or not isinstance(target.array, np.ndarray):
-            return
-        parameter = self._owner(target)
-        if parameter is None:
-            return
-        given = parameter.last_reached >= 0 and parameter.last_reached == self.open.number - 1  # by autograd.grad
-        gradient = given or parameter.tensor()._grad is not None
-        last = self.loop[-1] if self.loop else None
-        if isinstance(last, Update) and last.optimizer is None and last.number == self.open.number:
-            last.changed |= {parameter}
-            last.with_gradient |= {parameter} if gradient else frozenset()
-            return
-        with_gradient = frozenset({parameter}) if gradient else frozenset()
-        update = Update(
-            here(), self._count(), self.open.number, None, frozenset({parameter}), with_gradient, 0.0, 0.0, 0.0,
-            norm_of(target.array), is_finite(target.array),
-        )  # fmt: skip
-        self.loop.append(update)
-
-    def _owner(self, target: Tensor) -> Parameter | None:
-        """The parameter whose memory a tensor looks at."""
-        start = _memory(target.array)
-        for parameter, tensor in self._alive():
-            array = tensor.array
-            if isinstance(array, np.ndarray) and _memory(array) <= start < _memory(array) + max(array.nbytes, 1):
-                return parameter
-        return None
-
-    def cleared(self, tensors: Sequence[Tensor], how: str) -> None:
-        """Gradients are about to be forgotten."""
-        found = frozenset(p for tensor in tensors if (p := self.parameter_of(tensor)) is not None)
-        self.note(Cleared, how, found)
 
     # --- ways out of the graph, modules, losses
 
@@ -470,7 +147,7 @@ class Trace:
         elif isinstance(result, (float, int)) and not isinstance(result, bool):
             self._note_number(result, operation)
         elif isinstance(result, np.ndarray):
-            self._arrays_departed[_memory(result)] = (result, operation)
+            self._arrays_departed[memory_of(result)] = (result, operation)
         elif isinstance(result, list):
             for number in _numbers(result):
                 self._note_number(number, operation)
@@ -512,6 +189,9 @@ class Trace:
         """A module's call has ended."""
         call.outputs = tuple(self.value_of(tensor) for tensor in tensors)
         self.running = call.parent
+        if call.parent is None:
+            kept = [weakref.ref(tensor) for tensor in tensors if tensor.node is not None]
+            self.results += [(reference, call.place, self.open.number) for reference in kept]
 
     def _note_model(self, model: Any) -> None:
         if not any(known() is model for known in self.models):
@@ -527,10 +207,6 @@ class Trace:
         call = LossCall(name, here(), values[0], values[1], options, self._count(), module=self.running)
         self.open.losses.append(call)
         return call
-
-    def note(self, kind: type[Event], *details: Any) -> None:
-        """Something happened in the loop."""
-        self.loop.append(kind(here(), self._count(), self.open.number, *details))
 
 
 def _line_within(entered: Place | None) -> Place | None:
@@ -553,15 +229,6 @@ def _measured(g: Any) -> tuple[float, int]:
     return math.hypot(*map(norm_of, coming)), sum(int(np.size(part)) for part in coming)
 
 
-def _memory(array: np.ndarray) -> int:
-    return int(array.__array_interface__["data"][0])
-
-
-def _has_gradient(tensor: Tensor) -> bool:
-    grad = tensor._grad
-    return grad is not None and isinstance(grad.array, np.ndarray) and bool(grad.array.any())
-
-
 def _numbers(nested: Any, limit: int = 1000) -> Iterator[float]:
     """The numbers in nested lists, the first ones."""
     stack = [nested]
@@ -582,15 +249,3 @@ def _path_to(module: Any, outer: ModuleCall | None) -> str:
         if child is module:
             return f"{outer.path}.{name}" if outer.path and name else name or outer.path
     return type(module).__name__
-
-
-def _assigned_name(place: Place) -> str:
-    """The name that the line which made a tensor gives it: `w` for `w = torch.zeros(3, requires_grad=True)`."""
-    text = linecache.getline(place.filename, place.line).strip()
-    try:
-        statement = ast.parse(text).body[0]
-    except (SyntaxError, IndexError, ValueError):
-        return ""
-    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], (ast.Name, ast.Attribute)):
-        return ast.unparse(statement.targets[0]).removeprefix("self.")
-    return ""

@@ -82,7 +82,7 @@ class Clamped(Rule):
         share = 100 * watched.passes[-1][1]
         return Finding(
             self.code, operation.spot,
-            f"{share:.3g} % of the values sit outside the range of this {operation.op}: no gradient passes there",
+            f"{share:.3g} % of the values sit outside the range of this {operation.name}: no gradient passes there",
             f"{describe(operation)}{_range_of(operation)}: values between {watched.lowest:.3g} and "
             f"{watched.highest:.3g}; {100 * watched.passes[-1][2]:.3g} % of the gradient is held back, "
             f"{watched.behind} parameters lie behind it; since pass {_since(watched)}",

@@ -23,10 +23,13 @@ class Detached(CutRule, Rule):
         return f"{how} cuts the path to the loss: no gradient gets back to {owner(loss)}"
 
     def fix(self, loss: Loss) -> str:
-        source = loss.cut.spot.source
+        source = loss.cut.spot.code
         better = source.replace(".detach_()", "").replace(".detach()", "").replace(".data", "")
         if better == source:
             return "use the tensor itself here, with its history"
+        name, assigned, value = better.partition(" = ")
+        if name == value or (not assigned and source.endswith(".detach_()")):
+            return f"keep the history: leave this line out\n- {source}"
         return f"keep the history:\n- {source}\n+ {better}"
 
     broken = (

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from pellucid.diagnose.events import Operation, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
-from pellucid.diagnose.origins import are_probabilities, class_axis, numbers, origin
+from pellucid.diagnose.origins import are_probabilities, class_axis, numbers, origin, unscaled
+from pellucid.diagnose.rewriting import without_call
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
@@ -29,26 +30,26 @@ class DoubleSoftmax(Rule):
 
     def _pairs(self, done: Pass) -> Iterator[tuple[Operation, Spot]]:
         for call in done.losses:
-            made = origin(call.input)
+            made = origin(unscaled(call.input))
             if call.name != "cross_entropy" or made is None or made.op == "log_softmax":
                 continue
             if made.op == "softmax" or are_probabilities(numbers(call.input), class_axis(call)):
                 yield made, call.spot
         for operation in done.of("softmax", "log_softmax"):
-            made = origin(operation.inputs[0])
+            made = origin(unscaled(operation.inputs[0]))
             if made is not None and made.op == "softmax" and operation in done.toward_loss:
                 yield made, operation.spot
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         for first, second, times, since in self.seen.values():
-            made = None if first.module is None else trace.created(first.module.module)
+            made = trace.layer_made(first)
             related = [Related(second, "the loss applies softmax to it again")]
             if made is not None and Spot.of(made) != first.spot:
                 related.append(Related(Spot.of(made), "the softmax layer is made here"))
             yield Finding(
                 self.code, first.spot, "softmax is applied here, and the loss applies it a second time",
                 f"the input of the loss are probabilities that add up to 1 per sample, in {times} of the passes that "
-                "were looked at", f"give the loss the logits:\n- {first.spot.source}\n+ the same without softmax",
+                "were looked at", _without(first.spot.code),
                 related=tuple(related), since=since,
             )  # fmt: skip
 
@@ -117,3 +118,8 @@ for step in range(6):
         confidence = torch.softmax(logits, dim=1).max().item()
 """,
     )
+
+
+def _without(code: str) -> str:
+    better = without_call(code, ("softmax", "Softmax"))
+    return "give the loss the logits:" + (f"\n- {code}\n+ {better}" if better else " leave the softmax out")

@@ -40,7 +40,9 @@ class ExplodingGradient(Rule):
     """
 
     code = "exploding-gradient"
-    explains = frozenset(("overflow", "learning-rate-too-high", "dead-relu", "saturated-activation"))
+    explains = frozenset(
+        ("overflow", "learning-rate-too-high", "learning-rate-too-low", "dead-relu", "saturated-activation")
+    )
 
     def __init__(self) -> None:
         self.seen: list[Seen] = []

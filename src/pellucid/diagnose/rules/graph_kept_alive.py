@@ -1,9 +1,10 @@
 """graph-kept-alive: a tensor kept across steps holds ever more graph."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 
-from pellucid.diagnose.carried import accumulators, appended_at, carried_over, entrance
+from pellucid.diagnose.carried import accumulators, carried_over, entrance, loss_appended_at, result_appended_at
 from pellucid.diagnose.events import Backward, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.rules.rule import Rule
@@ -17,19 +18,21 @@ LOSSES_ALIVE = 5  # losses of earlier passes that are still held
 class GraphKeptAlive(Rule):
     """A tensor that outlives its step keeps its graph, and the graph of all it was computed from.
 
-    A sum of losses for the log (`total += loss`), a list of losses, a hidden state that goes from batch to batch: each
-    holds one more step's graph than the step before. Memory grows, backward gets slower with retain_graph=True, and
-    without it the second step crashes. Keep numbers (`loss.item()`) or cut the state (`h.detach()`).
+    A sum of losses for the log (`total += loss`), a list of losses or of outputs, a hidden state that goes from batch
+    to batch: each holds one more step's graph than the step before. Memory grows, backward gets slower with
+    retain_graph=True, and without it the second step crashes. Keep numbers (`loss.item()`) or cut the state
+    (`h.detach()`).
     """
 
     code = "graph-kept-alive"
-    explains = frozenset(("backward-twice", "modified-in-place"))
+    explains = frozenset(("backward-twice", "modified-in-place", "step-before-backward"))
 
     def __init__(self) -> None:
         self.adding: Counter[Spot] = Counter()
         self.carried_in: Counter[Spot] = Counter()
         self.crashing: Spot | None = None
         self.alive: list[Backward] = []
+        self.results: tuple[Spot, int, int] | None = None  # the call whose results are kept, of how many passes, since
 
     def look(self, done: Pass, trace: Trace) -> None:
         self.adding.update({operation.spot for operation in accumulators(done)})
@@ -43,6 +46,17 @@ class GraphKeptAlive(Rule):
         held = [event for root, event in trace.roots if event.number < done.number - 1 and _has_graph(root())]
         if len(held) > len(self.alive):
             self.alive = held
+        self._see_results(done, trace)
+
+    def _see_results(self, done: Pass, trace: Trace) -> None:
+        """Results of a model, of one line and many passes, that are still there with their graphs."""
+        passes: dict[Spot, set[int]] = {}
+        for reference, place, number in trace.results:
+            if number < done.number - 1 and _has_graph(reference()):
+                passes.setdefault(Spot.of(place), set()).add(number)
+        for spot, numbers in passes.items():
+            if len(numbers) >= (LOSSES_ALIVE if self.results is None else self.results[1] + 1):
+                self.results = spot, len(numbers), min(numbers)
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         found = list(self._all(trace))
@@ -61,6 +75,8 @@ class GraphKeptAlive(Rule):
             yield self._state(spot, trace, f"{numbers} and reaches back {growing[-1].oldest} passes")
         if len(self.alive) >= LOSSES_ALIVE:
             yield self._list(trace)
+        if self.results is not None:
+            yield self._outputs(*self.results)
 
     def _state(self, spot: Spot, trace: Trace, measured: str) -> Finding:
         return Finding(
@@ -75,12 +91,21 @@ class GraphKeptAlive(Rule):
         return Finding(
             self.code, spot, "a tensor is added up over the steps with its graph: no step's graph can be freed",
             f"it took up its own earlier value, graph and all, in {times} of the passes that were looked at",
-            f"add the number:\n- {spot.source}\n+ total += loss.item()", since=1,
+            _as_number(spot.code), since=1,
+        )  # fmt: skip
+
+    def _outputs(self, call: Spot, times: int, since: int) -> Finding:
+        spot = result_appended_at(call)
+        return Finding(
+            self.code, spot or call, "results of the model are kept over the steps, each with its graph",
+            f"the results of {times} earlier passes are still alive with their graphs",
+            "keep the values without their history:\n- outputs.append(out)\n+ outputs.append(out.detach())",
+            related=() if spot is None else (Related(call, "the model computes them here"),), since=since,
         )  # fmt: skip
 
     def _list(self, trace: Trace) -> Finding:
         last = self.alive[-1]
-        spot = next((s for event in self.alive if (s := appended_at(event)) is not None), None)
+        spot = next((s for event in self.alive if (s := loss_appended_at(event)) is not None), None)
         return Finding(
             self.code, spot or last.spot, "losses are kept over the steps as tensors, each with its graph",
             f"{len(self.alive)} losses of earlier passes are still alive with their graphs",
@@ -167,3 +192,11 @@ for chunk in range(8):
 
 def _has_graph(root: object) -> bool:
     return getattr(root, "node", None) is not None
+
+
+def _as_number(code: str) -> str:
+    """How to add numbers where tensors are added up."""
+    added = re.fullmatch(r"([\w.]+) \+= (\w+)", code)
+    if added is None:
+        return "keep a number, or cut the graph: take .item() or .detach() of what is added"
+    return f"add the number:\n- {code}\n+ {code}.item()"

@@ -66,8 +66,8 @@ class LearningRateTooHigh(Rule):
         ending = "then stopped being finite" if went.broke else f"and {went.last:.3g} at the end"
         return Finding(
             self.code, spot, "the steps are too large: the loss gets worse with them instead of better",
-            f"{who}a step changes the parameters by {100 * _typical(steps):.3g} % of their size (at most "
-            f"{100 * largest:.3g} %); the loss was {went.first:.3g} at first, {peak:.3g} at its worst, {ending}",
+            f"{who}a step changes the parameters by {_share(_typical(steps))} their size (at most "
+            f"{_share(largest)} it); the loss was {went.first:.3g} at first, {peak:.3g} at its worst, {ending}",
             "divide the rate by 10 until the loss falls from the first steps on, e.g. lr=1e-3 for Adam, 1e-2 for SGD; "
             "warm up, or clip the gradients if only single steps are too large",
             related=related, since=_since(steps),
@@ -236,3 +236,8 @@ def _typical(steps: Sequence[Step]) -> float:
 
 def _since(steps: Sequence[Step]) -> int:
     return next((step.number for step in steps if not step.ratio < LARGE), steps[0].number)
+
+
+def _share(ratio: float) -> str:
+    """How much of something, for a sentence: "12 % of", "500 times"."""
+    return f"{100 * ratio:.3g} % of" if ratio < 10 else f"{ratio:.3g} times"

@@ -1,10 +1,21 @@
 """left-the-graph: the value went through Python or NumPy, or was rebuilt with `tensor(...)`."""
 
+import functools
+import re
+
 from pellucid.diagnose.ledger import CutRule, Loss, owner
 from pellucid.diagnose.rules.rule import Rule
 
 WORDS = {"item": ".item()", "numpy": ".numpy()", "tolist": ".tolist()", "float": "float()", "int": "int()",
          "array": "np.array()"}  # fmt: skip
+# What to write instead: the history is in the tensors themselves.
+BETTER = (
+    (re.compile(r"\.(?:item|tolist)\(\)"), ""),
+    (re.compile(r"\bfloat\(([\w.]+)\)"), r"\1"),
+    (re.compile(r"torch\.(?:as_)?tensor\((\[[\w\s.,]+\])(?:,[^()]*)?\)"), r"torch.stack(\1)"),
+    (re.compile(r"torch\.(?:as_)?tensor\(([\w.]+(?:\[\w+\])?)(?:,[^()]*)?\)"), r"\1"),
+    (re.compile(r"\.requires_grad_\((?:True)?\)$"), ""),
+)
 
 
 class LeftTheGraph(CutRule, Rule):
@@ -28,8 +39,11 @@ class LeftTheGraph(CutRule, Rule):
         return f"{word} takes the value out of the graph on its way to the loss: no gradient gets back to {owner(loss)}"
 
     def fix(self, loss: Loss) -> str:
-        source = loss.cut.spot.source
-        better = source.replace(".item()", "").replace(".tolist()", "")
+        source = loss.cut.spot.code
+        better = functools.reduce(lambda text, pair: pair[0].sub(pair[1], text), BETTER, source)
+        name, _, value = better.partition(" = ")
+        if name == value:
+            return f"keep the tensor that was there: leave this line out\n- {source}"
         if better != source:
             return f"keep it a tensor:\n- {source}\n+ {better}"
         return "compute with torch's own functions and keep the value a tensor (torch.stack joins a list of tensors)"

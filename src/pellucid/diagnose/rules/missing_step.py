@@ -60,7 +60,7 @@ class MissingStep(Rule):
                 self.code, wasted[0].spot,
                 "backward() computes gradients, and no optimizer step applies them: the parameters stay as they are",
                 f"{evidence}; the optimizer stepped {steps} times",
-                f"step after every backward:\n  {wasted[0].spot.source}\n+ optimizer.step()",
+                f"step after every backward:\n  {wasted[0].spot.code}\n+ optimizer.step()",
                 related=(Related(trace.optimizers[0].spot, "the optimizer is made here"),), since=wasted[0].number,
             )  # fmt: skip
         spot = _most_common(clearing)
@@ -78,7 +78,7 @@ class MissingStep(Rule):
         return Finding(
             self.code, own.spot, f"the {info.kind} made at line {info.spot.line} never steps: its parameters stay",
             f"{len(reached)} backward passes gave gradients to its {len(held)} parameters, it stepped 0 times",
-            f"step it after this backward:\n  {own.spot.source}\n+ optimizer.step()",
+            f"step it after this backward:\n  {own.spot.code}\n+ optimizer.step()",
             related=(Related(info.spot, "the optimizer is made here"),), since=own.number,
         )  # fmt: skip
 

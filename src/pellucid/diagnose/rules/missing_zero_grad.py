@@ -26,15 +26,20 @@ class MissingZeroGrad(Rule):
     def _late(self, trace: Trace) -> list[Backward]:
         """The backward passes that added to gradients already applied, where a step applied the sum once more."""
         applied: set[Parameter] = set()  # parameters whose present gradient was applied already
-        mixed: dict[Parameter, Backward] = {}  # and those to which a backward has added since
+        mixed: dict[Parameter, list[Backward]] = {}  # and those to which backwards have added since
+        waiting: list[Backward] = []  # the backwards that no step has followed yet
         late: dict[Backward, None] = {}
         for event in trace.loop:
             if isinstance(event, Update):
-                late.update(dict.fromkeys(mixed[p] for p in event.with_gradient if p in mixed))
+                own = [each for each in waiting if each.reached & event.with_gradient]
+                waiting = [each for each in waiting if each not in own]
+                late.update(dict.fromkeys(_blamed(mixed[p], own) for p in event.with_gradient if p in mixed))
                 applied |= event.with_gradient
                 mixed = {p: each for p, each in mixed.items() if p not in event.with_gradient}
             elif isinstance(event, Backward):
-                mixed.update(dict.fromkeys(event.held & applied & event.reached, event))
+                waiting.append(event)
+                for parameter in event.held & event.reached & (applied | mixed.keys()):
+                    mixed.setdefault(parameter, []).append(event)
                 applied -= event.reached
             elif isinstance(event, Cleared):
                 applied -= event.parameters
@@ -48,7 +53,7 @@ class MissingZeroGrad(Rule):
             "backward() adds to gradients that the optimizer has applied already: nothing clears them between steps",
             f"{len(late)} of {len(trace.backwards)} backward passes met old gradients; the gradient norm went from "
             f"{first.gradient_norm:.3g} to {last.gradient_norm:.3g}",
-            "clear them before every backward:\n+ optimizer.zero_grad()\n  " + (first.spot.source or "loss.backward()"),
+            "clear them before every backward:\n+ optimizer.zero_grad()\n  " + (first.spot.code or "loss.backward()"),
             since=first.number,
         )  # fmt: skip
 
@@ -96,3 +101,8 @@ for step in range(8):
     optimizer.step()
 """,
     )
+
+
+def _blamed(adding: list[Backward], own: list[Backward]) -> Backward:
+    """Of the backwards that added to an old gradient, the first whose own step it is; a GAN's other loss adds, too."""
+    return next((each for each in adding if each in own), adding[-1])

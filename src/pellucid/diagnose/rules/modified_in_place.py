@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from pellucid.diagnose.events import Backward, Update
 from pellucid.diagnose.finding import Finding, Related, Spot
+from pellucid.diagnose.rewriting import out_of_place
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 from pellucid.errors import InplaceError
@@ -28,7 +29,7 @@ class ModifiedInPlace(Rule):
             yield Finding(
                 self.code, crash.spot, "a parameter is changed in place while gradients are recorded",
                 "the operation was refused: the parameter's gradient would belong to a value that no longer exists",
-                f"change it where nothing is recorded:\n+ with torch.no_grad():\n      {crash.spot.source}",
+                f"change it where nothing is recorded:\n+ with torch.no_grad():\n      {crash.spot.code}",
                 since=trace.open.number,
             )  # fmt: skip
 
@@ -41,8 +42,7 @@ class ModifiedInPlace(Rule):
             self.code, written, "this line changes in place a value that backward still needs",
             str(error).splitlines()[0] + f" (saved at line {saved.line}, changed at line {written.line})",
             "step after the backward, or compute the loss anew after the step" if step else
-            f"use the form that makes a new tensor:\n- {written.source}\n(e.g. x = x + 1 instead of x += 1, "
-            "nn.ReLU() instead of nn.ReLU(inplace=True), or write to x.clone())",
+            _anew(written.code),
             related=(
                 Related(saved, "the operation that needs the old value"),
                 *(() if last is None else (Related(last.spot, "the backward() that found it changed"),)),
@@ -112,4 +112,13 @@ for _ in range(6):
     loss.backward()
     optimizer.step()
 """,
+    )
+
+
+def _anew(code: str) -> str:
+    better = out_of_place(code)
+    diff = f"\n- {code}\n+ {better}" if better else ""
+    return (
+        f"use the form that makes a new tensor:{diff}\n(x = x + 1 instead of x += 1, nn.ReLU() instead of "
+        "nn.ReLU(inplace=True), or write to x.clone())"
     )

@@ -1,13 +1,20 @@
 """nan-input: the data already holds NaN or Inf."""
 
-from pellucid.diagnose.bad_numbers import RootRule
+from collections.abc import Iterable
+
+from pellucid.diagnose.bad_numbers import RootRule, bad_batch
+from pellucid.diagnose.events import Pass
+from pellucid.diagnose.finding import Finding
 from pellucid.diagnose.rules.rule import Rule
+from pellucid.diagnose.trace import Trace
 
 
 class NanInput(RootRule, Rule):
     """The numbers were bad before the model saw them: a missing value in a table, a division in the preprocessing.
 
-    One such element is enough: matrix products spread it over the whole batch, and one step over all weights.
+    One such element is enough: matrix products spread it over the whole batch, and one step over all weights. Where a
+    line of the program itself made the bad numbers of the data (`torch.log` of a count), that line is the cause, and
+    the place where the batch enters is only information.
     """
 
     code = "nan-input"
@@ -24,6 +31,21 @@ class NanInput(RootRule, Rule):
             "wrong-target",
         )
     )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered: Finding | None = None
+
+    def look(self, done: Pass, trace: Trace) -> None:
+        super().look(done, trace)
+        root = self.root
+        if root is not None and root.code != self.code and root.number == done.number:
+            self.entered = bad_batch(done, root)
+
+    def findings(self, trace: Trace) -> Iterable[Finding]:
+        yield from super().findings(trace)
+        if self.entered is not None:
+            yield self.entered
 
     broken = (
         """

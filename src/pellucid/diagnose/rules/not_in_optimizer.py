@@ -59,7 +59,7 @@ class NotInOptimizer(Rule):
 
     def forgotten(self, trace: Trace, family: Family) -> list[Parameter]:
         old = {parameter for each in stale(trace) for parameter in each.new}
-        held = [parameter for info in trace.optimizers for parameter in info.parameters]
+        held = [parameter for info in trace.optimizers for parameter in info.parameters if parameter.reached]
         only_plain = bool(held) and not any(parameter.is_module_parameter for parameter in held)
         beside = stepped_beside(trace)
         attentive = any(self.trains(parameter, family) for parameter in held)
@@ -105,7 +105,7 @@ class NotInOptimizer(Rule):
         passes = max(parameter.reached for parameter in parameters)
         return Finding(
             self.code, info.spot,
-            f"this optimizer does not hold {listed(parameters)}, which get gradients and are never changed",
+            f"this optimizer does not hold {listed(parameters)}: gradients come there, and nothing changes them",
             f"{len(parameters)} parameters got gradients in {passes} backward passes and no optimizer holds them; "
             f"this one holds {len(info.parameters)}",
             fix, related=tuple(self.created(parameters, family)),

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from pellucid.diagnose.events import Operation, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.origins import origin
+from pellucid.diagnose.rewriting import without_call
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
@@ -42,15 +43,14 @@ class SigmoidBeforeLogitsLoss(Rule):
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         for first, second, what, since in self.seen.values():
-            made = None if first.module is None else trace.created(first.module.module)
+            made = trace.layer_made(first)
             related = [Related(second, f"{what} expects logits here")]
             if made is not None and Spot.of(made) != first.spot:
                 related.append(Related(Spot.of(made), "the sigmoid layer is made here"))
             yield Finding(
                 self.code, first.spot, f"sigmoid is applied here, and {what} expects logits: it is applied twice",
                 f"the input of {what} comes straight from sigmoid, so it lies between 0 and 1",
-                f"give the loss the logits:\n- {first.spot.source}\n+ the same without sigmoid\n"
-                "(or use F.binary_cross_entropy, which takes probabilities)",
+                _without(first.spot.code) + "\n(or use F.binary_cross_entropy, which takes probabilities)",
                 related=tuple(related), since=since,
             )  # fmt: skip
 
@@ -124,3 +124,8 @@ for epoch in range(8):
         accuracy = ((torch.sigmoid(model(gated)) > 0.5) == (y > 0.5)).float().mean().item()
 """,
     )
+
+
+def _without(code: str) -> str:
+    better = without_call(code, ("sigmoid",))
+    return "give the loss the logits:" + (f"\n- {code}\n+ {better}" if better else " leave the sigmoid out")

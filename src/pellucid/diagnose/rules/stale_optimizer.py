@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from pellucid.diagnose.events import Parameter
 from pellucid.diagnose.finding import Finding, Related
 from pellucid.diagnose.ledger import listed
 from pellucid.diagnose.ownership import Stale, stale
@@ -27,7 +28,7 @@ class StaleOptimizer(Rule):
         new = sorted(found.new, key=lambda parameter: parameter.order)
         return Finding(
             self.code, found.spot,
-            f"{found.name or listed(new, 2)} made anew after the optimizer was made: it still holds the old tensors",
+            f"{_who(found, new)} made anew after the optimizer was made: the optimizer still holds the old tensors",
             f"{len(found.old)} tensors in the optimizer get no gradient any more; {len(found.new)} that do "
             f"({listed(new)}) are in no optimizer",
             "make the optimizer after this line, or keep the tensor and write new values into it (copy_ under no_grad)",
@@ -127,3 +128,10 @@ for step in range(6):
     optimizer.step()
 """,
     )
+
+
+def _who(found: Stale, new: list[Parameter]) -> str:
+    """What was replaced, for a sentence: layers in an nn.Sequential have numbers for names."""
+    if found.name:
+        return f"layer {found.name} is" if found.name.isdecimal() else f"{found.name} is"
+    return f"{listed(new, 2)} {'is' if len(new) == 1 else 'are'}"

@@ -1,9 +1,9 @@
 """step-before-backward: the optimizer steps with gradients of an older loss."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from pellucid.diagnose.events import Parameter, Pass, Update
-from pellucid.diagnose.finding import Finding, Related
+from pellucid.diagnose.events import Backward, Parameter, Pass, Update
+from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 from pellucid.errors import InplaceError
@@ -12,7 +12,8 @@ from pellucid.errors import InplaceError
 class StepBeforeBackward(Rule):
     """The order is: loss, backward, step. A step before the backward of its loss has no gradients, or old ones.
 
-    With layers behind one another it may also crash: the step overwrites weights that the backward still needs.
+    With layers behind one another it may also crash: the step overwrites weights that the backward still needs. A step
+    that applies the gradients of its own loss, and comes too early for another one, is reported as modified-in-place.
     """
 
     code = "step-before-backward"
@@ -52,18 +53,42 @@ class StepBeforeBackward(Rule):
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         crashed = trace.crash is not None and isinstance(trace.crash.error, InplaceError)
-        if not self.early or (len(self.early) < 2 and not crashed):
-            return
-        first = self.early[0]
-        without = sum(not event.with_gradient for event in self.early)
+        if self.early and (len(self.early) > 1 or crashed):
+            yield self.finding(self.early, trace)
+        elif not self.early:
+            yield from map(self.overwriting, self._overwriting(trace), trace.backwards[-1:])
+
+    def _overwriting(self, trace: Trace) -> Iterator[Update]:
+        """The step of an optimizer that overwrote weights which a backward after it needed as they were."""
+        error = None if trace.crash is None else trace.crash.error
+        if isinstance(error, InplaceError) and error.written_at is not None:
+            written = Spot.of(error.written_at)
+            steps = [event for event in trace.updates if event.optimizer is not None and event.spot == written]
+            yield from steps[-1:]
+
+    def overwriting(self, step: Update, then: Backward) -> Finding:
+        return Finding(
+            self.code, step.spot,
+            "the optimizer steps between the forward pass and the backward() of a loss, which needs the weights as "
+            "they were",
+            f"backward() failed at line {then.spot.line}: the step at line {step.spot.line} had changed "
+            f"{len(step.changed)} parameters since its loss was computed",
+            f"step after the last backward() that uses the old weights, or compute its loss anew after the step:\n"
+            f"- {step.spot.code}\n  {then.spot.code}\n+ {step.spot.code}",
+            "info", (Related(then.spot, "the backward() that comes too late"),), step.number,
+        )  # fmt: skip
+
+    def finding(self, early: list[Update], trace: Trace) -> Finding:
+        first = early[0]
+        without = sum(not event.with_gradient for event in early)
         then = next(event for event in trace.backwards if event.order > first.order)
-        yield Finding(
+        return Finding(
             self.code, first.spot,
             "the optimizer steps after the loss is computed and before its backward(): it applies the gradients of an "
             "older loss, or none",
-            f"{len(self.early)} steps came before the backward of their loss; in {without} of them no parameter had a "
+            f"{len(early)} steps came before the backward of their loss; in {without} of them no parameter had a "
             "gradient",
-            f"call backward() first:\n- {first.spot.source}\n+ {then.spot.source}\n+ {first.spot.source}",
+            f"call backward() first:\n- {first.spot.code}\n+ {then.spot.code}\n+ {first.spot.code}",
             related=(Related(then.spot, "the backward() that comes too late"),), since=first.number,
         )  # fmt: skip
 

@@ -161,7 +161,7 @@ def _alike(first: Value, second: Value) -> bool:
 def _grown_from(value: Value) -> Operation | None:
     """The operation without gradients in which a value got its size, by a broadcast of two things of one kind."""
     maker = value.maker
-    while maker is not None and maker.output.size == value.size:
+    while maker is not None and maker.outputs and maker.output.size == value.size:
         if maker.op in PAIRWISE and len(maker.inputs) == 2 and _grows(*maker.inputs) and _alike(*maker.inputs):
             return maker
         maker = next((v.maker for v in maker.inputs if v.size == value.size and v.maker is not None), None)

@@ -89,8 +89,8 @@ class Underflow(Rule):
         if seen is not None and (seen.fatal or 2 * seen.passes >= min(self.looks, BEGINNING)):
             yield Finding(
                 self.code, seen.operation.spot,
-                f"the result of {seen.operation.op} is too small for {seen.operation.output.dtype} and became exactly "
-                "0, which passes no gradient",
+                f"the result of {seen.operation.name} is too small for {seen.operation.output.dtype} and became "
+                "exactly 0, which passes no gradient",
                 f"{describe(seen.operation)}: {seen.evidence}; in {seen.passes} of {self.looks} passes looked at",
                 "stay in logarithms (add log-probabilities instead of multiplying probabilities: log_softmax, "
                 "logsumexp), or compute in a wider dtype and scale:\n- p.prod()\n+ p.log().sum()",

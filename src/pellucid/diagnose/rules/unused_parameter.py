@@ -6,7 +6,7 @@ from typing import Any
 from pellucid.diagnose.events import Parameter, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.ledger import ledger_of, listed, related_to
-from pellucid.diagnose.ownership import Family
+from pellucid.diagnose.ownership import Family, unheld
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
@@ -50,8 +50,13 @@ class UnusedParameter(Rule):
             parameter
             for parameter in ledger.silent(trace)
             if parameter.optimizers and not parameter.reached and parameter not in cut
-            and parameter not in ledger.connected
+            and parameter not in ledger.connected and not self.beside_the_point(parameter, trace)
         ]  # fmt: skip
+
+    def beside_the_point(self, parameter: Parameter, trace: Trace) -> bool:
+        """Whether its optimizer holds nothing that learns, and what learns is in none: that is not-in-optimizer."""
+        held = [each for info in parameter.optimizers for each in info.parameters]
+        return not any(each.reached for each in held) and bool(unheld(trace))
 
     def drawn(self, module: Any, family: Family, trace: Trace) -> bool:
         """Whether the data choose among modules like this one: others were used in some passes only."""
