@@ -477,7 +477,11 @@ def test_custom_backward_is_not_run_when_nothing_behind_it_is_asked_for():
 
 def test_a_post_accumulate_hook_may_change_its_parameter():
     """The optimizer inside the backward pass: what the hook does is no part of any graph."""
+
+    def step(parameter):
+        parameter.sub_(parameter.grad, alpha=0.1)
+
     weight = pl.ones(2, requires_grad=True)
-    weight.register_post_accumulate_grad_hook(lambda p: p.sub_(p.grad, alpha=0.1))
+    weight.register_post_accumulate_grad_hook(step)
     (weight * weight).sum().backward()
     assert pl.allclose(weight.detach(), pl.full((2,), 0.8)) and weight.is_leaf
