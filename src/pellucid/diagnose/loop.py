@@ -1,0 +1,238 @@
+"""The ledger of a training loop: calls of backward(), steps of optimizers and writes by hand, gradients cleared."""
+
+import weakref
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pellucid.core import modes
+from pellucid.core.aliasing import tick
+from pellucid.core.backward import oldest_first
+from pellucid.core.provenance import Place, here
+from pellucid.core.tensor import Leaf, Tensor
+from pellucid.core.views import current_node
+from pellucid.diagnose.events import (
+    Backward,
+    Cleared,
+    Event,
+    OptimizerInfo,
+    Parameter,
+    Pass,
+    Update,
+    is_finite,
+    norm_of,
+)
+from pellucid.diagnose.values import Values, assigned_name, memory_of
+
+REMEMBERED = 1000  # gradient norms kept of one parameter
+
+
+class Loop(Values):
+    """What the training loop did, event by event."""
+
+    @property
+    def backwards(self) -> list[Backward]:
+        """All calls of backward, in their order."""
+        return [event for event in self.loop if isinstance(event, Backward)]
+
+    @property
+    def updates(self) -> list[Update]:
+        """All steps of optimizers and writes by hand, in their order."""
+        return [event for event in self.loop if isinstance(event, Update)]
+
+    @property
+    def losses(self) -> list[float]:
+        """The values that backward was called on."""
+        return [event.loss for event in self.backwards if event.error is None]
+
+    # --- backward()
+
+    def begin_backward(self, root: Tensor, retain_graph: bool) -> Backward:
+        """`backward()` is called."""
+        node = current_node(root)
+        graph = oldest_first([node]) if node is not None else []
+        inner = [each for each in graph if not isinstance(each, Leaf)]
+        began = bisect_right(self._pass_ticks, inner[0].born) - 1 if inner else self.open.number
+        array = root.array
+        loss = float(np.real(np.add.reduce(array, axis=None))) if isinstance(array, np.ndarray) else float("nan")
+        held = frozenset(p for p, tensor in self._alive() if _has_gradient(tensor))
+        event = Backward(
+            here(), self._count(), self.open.number, loss, tuple(np.shape(array)), self.value_of(root), len(graph),
+            self.open.number - began, held, retain_graph=retain_graph, inside_step=self._inside_step,
+        )  # fmt: skip
+        self.open.backward = event
+        self.loop.append(event)
+        self.roots.append((weakref.ref(root), event))
+        return event
+
+    def end_backward(
+        self, event: Backward, error: BaseException | None, returned: "dict[Parameter, Any] | None" = None
+    ) -> None:
+        """`backward()` has returned or raised: the pass is complete. `autograd.grad` has returned the gradients."""
+        event.error = error
+        reached = {flow.into for flow in self.open.flows if flow.into is not None}
+        event.reached = frozenset(reached)
+        for parameter in reached:
+            parameter.reached += 1
+            parameter.last_reached = event.number
+        squares = 0.0
+        for parameter, tensor in self._alive():
+            gradient = tensor._grad if returned is None else returned.get(parameter)
+            if gradient is not None:
+                norm = norm_of(gradient.array)
+                squares += norm * norm
+                if parameter in reached and len(parameter.gradient_norms) < REMEMBERED:
+                    parameter.gradient_norms.append(norm)
+        event.gradient_norm = float(np.sqrt(squares))
+        if error is None:
+            self.close_pass()
+
+    def close_pass(self) -> None:
+        """Show the pass to the rules, let its arrays go and begin the next one."""
+        done = self.open
+        try:
+            self.on_pass(done)  # may end the run
+        finally:
+            self._begin_pass(done)
+
+    def _begin_pass(self, done: Pass) -> None:
+        done.forget()
+        self.open = Pass(done.number + 1)
+        self._pass_ticks.append(tick())
+        self._by_node.clear()
+        self._by_array.clear()
+        self._departed.clear()
+        self.departed_numbers.clear()
+        self._arrays_departed.clear()
+        self._held, self._incoming = 0, (None, 0.0, 0)
+        self.roots = [(root, event) for root, event in self.roots if root() is not None]
+        self.results = [entry for entry in self.results if entry[0]() is not None]
+        self._known = {key: entry for key, entry in self._known.items() if entry[0]() is not None}
+        self._places = {key: entry for key, entry in self._places.items() if entry[0]() is not None}
+        self._written = {key: entry for key, entry in self._written.items() if entry[0]() is not None}
+
+    def _alive(self) -> Iterator[tuple[Parameter, Tensor]]:
+        for parameter in list(self.parameters.values()):
+            tensor = parameter.tensor()
+            if tensor is not None:
+                yield parameter, tensor
+
+    # --- steps
+
+    def optimizer_of(self, optimizer: Any, place: Place, late: bool = False) -> OptimizerInfo:
+        """The entry of an optimizer, brought up to date with the parameters it holds.
+
+        In a notebook it may have been made in an earlier cell, before the doctor came (`late`): then its steps stand
+        for the line that made it.
+        """
+        info = next((known for known in self.optimizers if known.optimizer() is optimizer), None)
+        if info is None:
+            info = OptimizerInfo(weakref.ref(optimizer), type(optimizer).__name__, place, self._count(), late=late)
+            info.rate = float(optimizer.param_groups[0].get("lr", 0.0)) if optimizer.param_groups else 0.0
+            info.keeps = [module for module in self.made_at if any(True for _ in module.parameters())]
+            self.optimizers.append(info)
+        for group in optimizer.param_groups:
+            for tensor in group["params"]:
+                parameter = self.parameter_of(tensor) or self._held_leaf(tensor)
+                if parameter not in info.parameters:
+                    info.parameters.append(parameter)
+                    info.keeps.append(tensor)
+                    parameter.optimizers.append(info)
+        return info
+
+    def _held_leaf(self, tensor: Tensor) -> Parameter:
+        """An optimizer holds a tensor that wants no gradient."""
+        shape = tuple(np.shape(tensor.array))
+        place = self._place_of(tensor) or here()
+        name = assigned_name(place) or f"tensor of shape {shape}"
+        self.parameters[id(tensor)] = Parameter(name, shape, place, self._count(), weakref.ref(tensor))
+        return self.parameters[id(tensor)]
+
+    def before_step(self, info: OptimizerInfo) -> dict[Parameter, Any]:
+        """An optimizer is about to step: copies of what it may change."""
+        self._inside_step = True
+        if info.late and not info.steps:
+            info.place = here()
+        return {p: t.array.copy() for p in info.parameters if (t := p.tensor()) is not None}
+
+    def after_step(self, info: OptimizerInfo, before: dict[Parameter, Any], rate: float) -> None:
+        """An optimizer has stepped."""
+        self._inside_step = False
+        info.steps += 1
+        self.loop.append(self._update(info, before, rate))
+
+    def _update(self, info: OptimizerInfo | None, before: dict[Parameter, Any], rate: float) -> Update:
+        changed, with_gradient, largest, change, total, finite = set(), set(), 0.0, 0.0, 0.0, True
+        for parameter, old in before.items():
+            tensor = parameter.tensor()
+            if tensor is None:
+                continue
+            if tensor._grad is not None:
+                with_gradient.add(parameter)
+            size = norm_of(old)
+            moved = norm_of(tensor.array - old) if np.shape(tensor.array) == np.shape(old) else float("inf")
+            finite = finite and is_finite(tensor.array)
+            total, change = total + size * size, change + moved * moved
+            if moved:
+                changed.add(parameter)
+                largest = max(largest, moved / (size + 1e-12))
+        ratio = float(np.sqrt(change) / (np.sqrt(total) + 1e-12))
+        return Update(
+            here(), self._count(), self.open.number, info, frozenset(changed), frozenset(with_gradient), ratio, largest,
+            rate, float(np.sqrt(total)), finite,
+        )  # fmt: skip
+
+    def _note_initialisation(self, target: Tensor) -> None:
+        """Remember who wrote to a parameter last before it was trained."""
+        parameter = self._owner(target) if isinstance(target.array, np.ndarray) else None
+        if parameter is None:
+            self._written[id(target)] = (weakref.ref(target), here())
+        elif not parameter.reached:
+            parameter.written_at = here()
+
+    def _note_update_by_hand(self, target: Tensor) -> None:
+        """A write to the memory of a parameter without an optimizer is a step, too."""
+        recorded = modes.current().grad and target.node is not None
+        if recorded or not isinstance(target.array, np.ndarray):
+            return
+        parameter = self._owner(target)
+        if parameter is None:
+            return
+        given = parameter.last_reached >= 0 and parameter.last_reached == self.open.number - 1  # by autograd.grad
+        gradient = given or parameter.tensor()._grad is not None
+        last = self.loop[-1] if self.loop else None
+        if isinstance(last, Update) and last.optimizer is None and last.number == self.open.number:
+            last.changed |= {parameter}
+            last.with_gradient |= {parameter} if gradient else frozenset()
+            return
+        with_gradient = frozenset({parameter}) if gradient else frozenset()
+        update = Update(
+            here(), self._count(), self.open.number, None, frozenset({parameter}), with_gradient, 0.0, 0.0, 0.0,
+            norm_of(target.array), is_finite(target.array),
+        )  # fmt: skip
+        self.loop.append(update)
+
+    def _owner(self, target: Tensor) -> Parameter | None:
+        """The parameter whose memory a tensor looks at."""
+        start = memory_of(target.array)
+        for parameter, tensor in self._alive():
+            array = tensor.array
+            if isinstance(array, np.ndarray) and memory_of(array) <= start < memory_of(array) + max(array.nbytes, 1):
+                return parameter
+        return None
+
+    def cleared(self, tensors: Sequence[Tensor], how: str) -> None:
+        """Gradients are about to be forgotten."""
+        found = frozenset(p for tensor in tensors if (p := self.parameter_of(tensor)) is not None)
+        self.note(Cleared, how, found)
+
+    def note(self, kind: type[Event], *details: Any) -> None:
+        """Something happened in the loop."""
+        self.loop.append(kind(here(), self._count(), self.open.number, *details))
+
+
+def _has_gradient(tensor: Tensor) -> bool:
+    grad = tensor._grad
+    return grad is not None and isinstance(grad.array, np.ndarray) and bool(grad.array.any())

@@ -1,0 +1,105 @@
+"""Lines of the user's code, rewritten for a fix: without a comment, without a call, without writing in place."""
+
+import ast
+from collections.abc import Collection
+
+__all__ = ["bare", "out_of_place", "without_call"]
+
+NO_CHANGE = ""
+
+
+def bare(line: str) -> str:
+    """A line without the comment at its end.
+
+    >>> bare("loss = f(x)  # the '#' before it is no comment")
+    'loss = f(x)'
+    >>> bare('print("#1")')
+    'print("#1")'
+    """
+    for at in (at for at, sign in enumerate(line) if sign == "#"):
+        if line[:at].count('"') % 2 == 0 and line[:at].count("'") % 2 == 0:
+            return line[:at].rstrip()
+    return line
+
+
+def without_call(line: str, names: Collection[str]) -> str:
+    """A statement in which calls of these functions or methods give way to what they are called on; "" if none does.
+
+    >>> without_call("return torch.softmax(self.out(h), dim=1)", ("softmax",))
+    'return self.out(h)'
+    >>> without_call("p = score.sigmoid()", ("sigmoid",))
+    'p = score'
+    """
+    tree = _parsed(line)
+    dropped = _Dropped(names)
+    return _written(dropped.visit(tree)) if tree is not None and dropped.finds(tree) else NO_CHANGE
+
+
+def out_of_place(line: str) -> str:
+    """A statement that makes a new tensor where the given one writes into the old one; "" if it is no such statement.
+
+    >>> out_of_place("scale += 1.0"), out_of_place("att.masked_fill_(pad, 0.0)"), out_of_place("x[:, 0] = 0")
+    ('scale = scale + 1.0', 'att = att.masked_fill(pad, 0.0)', 'x = x.clone(); x[:, 0] = 0')
+    """
+    tree = _parsed(line)
+    statement = tree.body[0] if tree is not None else None
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+        return f"{statement.target.id} = {_with_operator(statement)}"
+    target = _subscripted(statement)
+    if target:
+        return f"{target} = {target}.clone(); {line}"
+    call = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_"):
+        call.func.attr = call.func.attr.removesuffix("_")
+        into = statement.targets[0] if isinstance(statement, ast.Assign) else call.func.value
+        return f"{ast.unparse(into)} = {ast.unparse(call)}"
+    return NO_CHANGE
+
+
+class _Dropped(ast.NodeTransformer):
+    """Puts the argument of a call in the place of the call."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self.names = names
+
+    def finds(self, tree: ast.AST) -> bool:
+        return any(isinstance(node, ast.Call) and self._inner(node) is not None for node in ast.walk(tree))
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        inner = self._inner(node)
+        return self.visit(inner) if inner is not None else self.generic_visit(node)  # type: ignore[no-any-return]
+
+    def _inner(self, node: ast.Call) -> ast.expr | None:
+        """What the function is called on, if it is one of these."""
+        function = node.func
+        name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        if name not in self.names:
+            return None
+        owner = function.value if isinstance(function, ast.Attribute) else None
+        if isinstance(owner, (ast.Name, ast.Attribute)) and ast.unparse(owner) in ("torch", "F", "nn.functional"):
+            owner = None
+        first = node.args[0] if node.args and not isinstance(node.args[0], ast.Starred) else None
+        return first if owner is None else owner
+
+
+def _parsed(line: str) -> ast.Module | None:
+    try:
+        tree = ast.parse(bare(line))
+    except SyntaxError:
+        return None
+    return tree if len(tree.body) == 1 else None
+
+
+def _written(tree: ast.AST) -> str:
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def _with_operator(statement: ast.AugAssign) -> str:
+    return ast.unparse(ast.BinOp(ast.Name(statement.target.id), statement.op, statement.value))  # type: ignore[union-attr]
+
+
+def _subscripted(statement: ast.stmt | None) -> str:
+    """The variable of which a statement writes a part."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    target = targets[0]
+    return target.value.id if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name) else ""

@@ -1,0 +1,177 @@
+"""What is known of tensors while a run is watched: their values, the leaves that want gradients, the models."""
+
+import ast
+import linecache
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pellucid.core.aliasing import tick
+from pellucid.core.provenance import Place, here
+from pellucid.core.tensor import Leaf, Tensor
+from pellucid.diagnose.events import (
+    Backward,
+    Crash,
+    Event,
+    ModuleCall,
+    Operation,
+    OptimizerInfo,
+    Parameter,
+    Pass,
+    Value,
+)
+
+
+class Values:
+    """The tensors of a run: what each is, where it came from, and what it is called."""
+
+    def __init__(self, on_pass: Callable[[Pass], None] = lambda done: None) -> None:
+        self.on_pass = on_pass  # called with every finished pass, before its arrays are let go
+        self.open = Pass(0)
+        self.loop: list[Event] = []
+        self.parameters: dict[int, Parameter] = {}  # by the id of the tensor
+        self.optimizers: list[OptimizerInfo] = []
+        self.made_at: weakref.WeakKeyDictionary[Any, Place] = weakref.WeakKeyDictionary()  # modules
+        self.routes: weakref.WeakKeyDictionary[Any, tuple[Place, ...]] = weakref.WeakKeyDictionary()  # to that line
+        self.models: list[Any] = []  # outermost modules that were called, weak references
+        self.crash: Crash | None = None
+        self.running: ModuleCall | None = None
+        self.asked_for: set[Parameter] = set()  # gradients of these were asked for with autograd.grad
+        self.roots: list[tuple[weakref.ref[Tensor], Backward]] = []  # what backward was called on
+        self.results: list[tuple[weakref.ref[Tensor], Place, int]] = []  # of whole models: the call, and its pass
+        self._known: dict[int, tuple[weakref.ref[Tensor], Value]] = {}
+        self._by_node: dict[int, Operation] = {}
+        self._by_array: dict[int, Value] = {}  # results of this pass, by the identity of their arrays
+        self._pass_ticks = [0]  # the tick at which each pass began
+        self.departed_numbers: dict[Operation, float] = {}  # the numbers with which values left the graph in this pass
+        self._departed: dict[float, Operation] = {}  # Python numbers that left the graph in this pass
+        self._arrays_departed: dict[int, tuple[Any, Operation]] = {}  # NumPy arrays that did, by their memory
+        self._written: dict[int, tuple[weakref.ref[Tensor], Place]] = {}  # writes to tensors not yet known
+        self._places: dict[int, tuple[weakref.ref[Tensor], Place]] = {}  # where tensors without a graph were made
+        self._now = 0  # the number of the latest event
+        self._incoming: tuple[Any, float, int] = (None, 0.0, 0)  # the gradient measured last, its norm and size
+        self._named: tuple[int, ...] = ()  # what was known when parameters were named last
+        self._held = 0
+        self._inside_step = False
+
+    # --- questions
+
+    def created(self, module: Any) -> Place | None:
+        """The user's line that made a module."""
+        return self.made_at.get(module)
+
+    def layer_made(self, operation: Operation) -> Place | None:
+        """Where the layer of ours was made whose function an operation is; None for a function the user called."""
+        layer = None if operation.module is None else operation.module.module
+        own = layer is not None and type(layer).__module__.startswith("pellucid.nn.modules.")
+        return self.created(layer) if own else None
+
+    # --- values
+
+    def value_of(self, tensor: Tensor) -> Value:
+        """What is known of a tensor; it becomes known if it was not."""
+        known = self._known.get(id(tensor))
+        if known is not None and known[0]() is tensor:
+            value = known[1]
+            if value.array is None and isinstance(tensor.array, np.ndarray):
+                value = self._known_again(tensor, value)
+            return value
+        same = self._by_array.get(id(tensor.array)) if tensor.node is None and type(tensor) is Tensor else None
+        if same is not None and same.array is tensor.array:  # max(dim) looks for its indices in the bare values
+            self._known[id(tensor)] = (weakref.ref(tensor), same)
+            return same
+        value = self._new(tensor, self._link(tensor))
+        value.parameter = self.parameter_of(tensor)
+        return value
+
+    def _known_again(self, tensor: Tensor, old: Value) -> Value:
+        """A value of an earlier pass that is used again: a parameter, a state that is carried along, data."""
+        value = self._new(tensor, None)
+        value.parameter, value.born = old.parameter or self.parameter_of(tensor), old.born
+        value.made_at = old.made_at
+        return value
+
+    def _new(self, tensor: Tensor, maker: Operation | None) -> Value:
+        array = tensor.array
+        value = Value(
+            tuple(np.shape(array)), np.dtype(array.dtype), array if isinstance(array, np.ndarray) else None,
+            tensor.node is not None, maker, born=self.open.number, made_at=None if maker is None else maker.place,
+        )  # fmt: skip
+        self._known[id(tensor)] = (weakref.ref(tensor), value)
+        return value
+
+    def _link(self, tensor: Tensor) -> Operation | None:
+        """The way out of the graph through which a new tensor's numbers came, if they can be recognised."""
+        array = tensor.array
+        if tensor.node is not None or not isinstance(array, np.ndarray):
+            return None
+        if array.size == 1 and array.dtype.kind == "f":
+            return self._departed.get(float(array.reshape(-1)[0]))
+        known = self._arrays_departed.get(memory_of(array))
+        return None if known is None else known[1]
+
+    def parameter_of(self, tensor: Tensor, place: Place | None = None) -> Parameter | None:
+        """The entry of a leaf that wants gradients (or is a module's parameter); None for other tensors."""
+        known = self.parameters.get(id(tensor))
+        if known is not None and known.tensor() is tensor:
+            return known
+        node = tensor.node
+        own = getattr(tensor, "_is_param", False) or type(tensor).__name__ == "Parameter"
+        if not isinstance(node, Leaf) and not own:
+            return None
+        created = node.place if isinstance(node, Leaf) else self._place_of(tensor) or place or here()
+        shape = tuple(np.shape(tensor.array))
+        new = Parameter(
+            assigned_name(created) or f"tensor of shape {shape}", shape, created, self._count(), weakref.ref(tensor),
+            is_module_parameter=own, born=node.born if isinstance(node, Leaf) else tick(),
+        )  # fmt: skip
+        written = self._written.pop(id(tensor), None)
+        if written is not None and written[0]() is tensor:
+            new.written_at = written[1]
+        self.parameters[id(tensor)] = new
+        return new
+
+    def placed(self, tensor: Tensor, place: Place) -> None:
+        """A tensor that wants no gradient is made here."""
+        self._places[id(tensor)] = (weakref.ref(tensor), place)
+
+    def _place_of(self, tensor: Tensor) -> Place | None:
+        """The line that made a tensor without a graph, if it is known."""
+        reference, place = self._places.get(id(tensor), (None, None))
+        if reference is not None and reference() is tensor:
+            return place
+        known = self._known.get(id(tensor))
+        maker = known[1].maker if known is not None and known[0]() is tensor else None
+        return None if maker is None else maker.place
+
+    def name_parameters(self, model: Any) -> None:
+        """Call the parameters of a model by their names in it."""
+        for path, module in model.named_modules():
+            for name, tensor in module._parameters.items():
+                if tensor is not None:
+                    parameter = self.parameter_of(tensor, self.created(module))
+                    if parameter is not None:
+                        parameter.name = f"{path}.{name}" if path else name
+                        parameter.module = weakref.ref(module)
+
+    def _count(self) -> int:
+        self._now += 1
+        return self._now
+
+
+def memory_of(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def assigned_name(place: Place) -> str:
+    """The name that the line which made a tensor gives it: `w` for `w = torch.zeros(3, requires_grad=True)`."""
+    text = linecache.getline(place.filename, place.line).strip()
+    try:
+        statement = ast.parse(text).body[0]
+    except (SyntaxError, IndexError, ValueError):
+        return ""
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], (ast.Name, ast.Attribute)):
+        return ast.unparse(statement.targets[0]).removeprefix("self.")
+    return ""
