@@ -51,6 +51,7 @@ class Mode:
     listeners: tuple[Any, ...] = field(init=False, compare=False)  # the observers that want to hear of this mode
     only_watched: bool = field(init=False, compare=False)  # without its observers, the hot path could act
     beneath: "Mode | None" = field(init=False, compare=False)  # the same without observers; None: the normal one
+    told: bool = field(init=False, compare=False)  # nothing but observers: the hot path acts, and tells them
 
     @property
     def beyond(self) -> "Mode":
@@ -69,6 +70,7 @@ class Mode:
         put(self, "listeners", listeners)
         put(self, "attentive", self.grad or others or bool(listeners))
         put(self, "beneath", None if normal else beneath)
+        put(self, "told", normal)
         put(self, "only_watched", beneath is not None and (normal or not beneath.attentive))
 
 

@@ -76,6 +76,14 @@ def _binder(p: Primitive) -> Callable[[Primitive], Operation]:
     return _any if takes_params(p) or constant_input else _binary
 
 
+def tell(mode: Any, p: Primitive, inputs: Any, params: tuple[Any, ...], result: Any) -> Any:
+    """Tell the observers of an operation that has just run; by way of `carefully` it takes 5 µs more."""
+    outs = result if p.outputs != 1 else (result,)
+    for observer in mode.listeners:
+        observer.operation(p, inputs, params, outs)
+    return result
+
+
 def attach(method: str, operation: Operation) -> None:
     """Make a function a method of tensors and of every other kind of array; operators get their reflected form."""
     setattr(Operators, method, operation)
@@ -171,7 +179,9 @@ def _binary(p: Primitive) -> Operation:
         x = input.array
         dtype = x.dtype
         mode = mode_in_force()
-        if (dtype is not F32 and dtype is not F64) or (mode is not None and mode.attentive):
+        if dtype is not F32 and dtype is not F64:
+            return carefully(p, (input, other), ())
+        if mode is not None and mode.attentive and not (mode.told and isinstance(other, Tensor) and not flat):
             return carefully(p, (input, other), ())
         if x.size >= many:
             return operate_on_many(input, other)  # type: ignore[misc]
@@ -196,7 +206,7 @@ def _binary(p: Primitive) -> Operation:
         made = new(Tensor)
         made.array, made._grad, made.window = y, None, None
         first = input.node if input.window is None else current_node(input)
-        if mode is not None:
+        if mode is not None and not mode.told:
             made.node, made.cut = None, mode
             if mode.region is not None and mode.region.open and (first is not None or second is not None):
                 crossed(mode.region, p.name, tuple([node for node in (first, second) if node is not None]))
@@ -206,7 +216,7 @@ def _binary(p: Primitive) -> Operation:
         if first is None:
             if second is None:
                 made.node, made.cut = None, cut_beyond(input) or cut_beyond(other)
-                return made
+                return made if mode is None else tell(mode, p, (input, other), (), made)
             keep, shape = keep_second, second.shape
             stretched = other_shape or x.shape != shape
             if input.cut is not None:
@@ -232,7 +242,7 @@ def _binary(p: Primitive) -> Operation:
         node.code, node.lasti = code, frame.f_lasti
         if EXPOSED:
             note_exposed(node)
-        return made
+        return made if mode is None else tell(mode, p, (input, other), (), made)
 
     return operation
 
@@ -257,7 +267,7 @@ def _unary_with_params(p: Primitive) -> Operation:
         mode = mode_in_force()
         if not (dtype is F32 or dtype is F64 or (any_dtype and type(x) is ndarray)):
             return carefully(p, (input,), params)
-        if mode is not None and (mode.attentive or view):
+        if mode is not None and (mode.attentive or view) and not (mode.told and input.node is not None):
             return carefully(p, (input,), params)
         try:
             y = forward(x, *params)
@@ -268,7 +278,7 @@ def _unary_with_params(p: Primitive) -> Operation:
         made = new(Tensor)
         made.array, made.node, made._grad, made.window, made.cut = y, None, None, None, None
         parent = input.node if input.window is None else current_node(input)
-        if parent is None or mode is not None:
+        if parent is None or (mode is not None and not mode.told):
             cut = input.cut if view or input.cut is None else input.cut.beyond
             made.cut = cut if mode is None or (parent is None and not mode.inference) else mode
             if mode is not None and parent is not None and mode.region is not None and mode.region.open:
@@ -287,7 +297,7 @@ def _unary_with_params(p: Primitive) -> Operation:
             base = y.base
             if base is not None and (base is x or base is x.base or owner_of(y) is owner_of(x)):
                 made.window = view_of(input, p, params)
-        return made
+        return made if mode is None or not mode.told else tell(mode, p, (input,), params, made)
 
     return operation
 
@@ -309,7 +319,7 @@ def _ternary(p: Primitive) -> Operation:
         dtype, mode = a.dtype, mode_in_force()
         if (
             (dtype is not F32 and dtype is not F64) or b.dtype is not dtype or c.dtype is not dtype
-            or (mode is not None and not (mode.only_watched and mode.beneath is None))
+            or (mode is not None and not mode.told)
             or not (first.cut is None is second.cut is third.cut)
         ):  # fmt: skip
             return otherwise(first, second, third, *params)
@@ -337,10 +347,7 @@ def _ternary(p: Primitive) -> Operation:
         node.code, node.lasti = frame.f_code, frame.f_lasti
         if EXPOSED:
             note_exposed(node)
-        if mode is not None:  # nothing but observers: they are told here, 5 µs sooner than by way of `carefully`
-            for observer in mode.listeners:
-                observer.operation(p, (first, second, third), params, (made,))
-        return made
+        return made if mode is None else tell(mode, p, (first, second, third), params, made)
 
     return operation
 
@@ -360,7 +367,7 @@ def _any(p: Primitive) -> Operation:
         else:
             inputs, params = arguments[:arity], arguments[arity:]
         mode = mode_in_force()
-        if careful_only or (mode is not None and mode.attentive):
+        if careful_only or (mode is not None and mode.attentive and not mode.told):
             return elsewhere(inputs, params)
         arrays, parents, cuts, dtype = [], [], [], None
         for value in inputs:
@@ -392,8 +399,9 @@ def _any(p: Primitive) -> Operation:
         for i in constant_inputs:
             parents[i] = None
         needs = tuple([parent is not None for parent in parents])
-        if mode is not None or True not in needs:
-            return unrecorded(inputs, y, mode or NORMAL)
+        if (mode is not None and not mode.told) or True not in needs:
+            result = unrecorded(inputs, y, NORMAL if mode is None or mode.told else mode)
+            return result if mode is None or not mode.told else tell(mode, p, inputs, params, result)
         keep = keepers.get(needs)
         if keep is None:
             keep = keepers[needs] = keeper(p, needs)
@@ -406,11 +414,13 @@ def _any(p: Primitive) -> Operation:
         node.code, node.lasti = frame.f_code, frame.f_lasti
         if EXPOSED:
             note_exposed(node)
-        if single and y.dtype.kind not in "biu":
-            return wrap(y, node)
-        if single:
-            return careful.joined(p, inputs, node, (0, 1), y)
-        return picked(inputs, node, y)
+        if not single:
+            result = picked(inputs, node, y)
+        elif y.dtype.kind not in "biu":
+            result = wrap(y, node)
+        else:
+            result = careful.joined(p, inputs, node, (0, 1), y)
+        return result if mode is None else tell(mode, p, inputs, params, result)
 
     def picked(inputs: Any, node: Node, y: tuple[Any, ...]) -> tuple[Tensor, ...]:
         """Each of several results with the node that picks it, as `careful.joined` but in half the time."""
