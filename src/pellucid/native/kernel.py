@@ -28,7 +28,9 @@ PART = 1 << 14  # elements that one core takes at a time: some microseconds of w
 @lru_cache(maxsize=1)
 def available() -> bool:
     """Whether kernels can be compiled here."""
-    if os.environ.get("PELLUCID_NATIVE") == "0" or find_spec("llvmlite") is None or sys.maxsize < 1 << 32:
+    if os.environ.get("PELLUCID_NATIVE") == "0" or find_spec("llvmlite") is None:
+        return False
+    if sys.maxsize < 1 << 32 or not hasattr(os, "sched_yield"):  # 32 bits; a system without POSIX, such as Windows
         return False
     probe = np.empty(1)
     return ctypes.c_size_t.from_address(id(probe) + DATA).value == probe.ctypes.data

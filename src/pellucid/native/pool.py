@@ -14,8 +14,8 @@ from threading import Event, Thread
 from pellucid.native.kernel import RESTING, hands
 from pellucid.native.llvm import compiled
 
-EAGERNESS = 200_000  # cycles that a thread without work keeps its core to itself; later it lets others have it
-PATIENCE = 5_000_000  # cycles that a thread without work stays awake, about two milliseconds
+EAGERNESS = 100_000  # looks for work that a thread takes without letting others have its core: some 80 µs
+PATIENCE = 106_000  # looks after which it goes to sleep: the later ones take a third of a microsecond each
 
 # One job at a time: @turn is taken by whoever brings one. @open says that there is work, @inside counts the threads
 # that may be looking at it: a job ends when it is closed and nobody is inside, so its fields never change under them.
@@ -31,7 +31,6 @@ ASSEMBLY = f"""
 @arguments = internal global ptr null
 
 declare i32 @sched_yield()
-declare i64 @llvm.readcyclecounter()
 declare i64 @llvm.smin.i64(i64, i64)
 
 define internal void @take_parts(i64 %hand) {{
@@ -59,20 +58,19 @@ define void @pellucid_help(i64 %hand) {{
 entry:
   br label %rest
 rest:
-  %since = call i64 @llvm.readcyclecounter()
   br label %look
 look:
+  %looked = phi i64 [0, %rest], [%looks, %wait], [%looks, %politely]
   %something = load atomic i64, ptr @open seq_cst, align 8
   %is = icmp ne i64 %something, 0
   br i1 %is, label %enter, label %wait
 wait:
-  %now = call i64 @llvm.readcyclecounter()
-  %waited = sub i64 %now, %since
-  %long = icmp ugt i64 %waited, {EAGERNESS}
+  %looks = add i64 %looked, 1
+  %long = icmp ugt i64 %looks, {EAGERNESS}
   br i1 %long, label %politely, label %look
 politely:
   %yielded = call i32 @sched_yield()
-  %tired = icmp ugt i64 %waited, {PATIENCE}
+  %tired = icmp ugt i64 %looks, {PATIENCE}
   br i1 %tired, label %sleep, label %look
 enter:
   %entered = atomicrmw add ptr @inside, i64 1 seq_cst
@@ -126,7 +124,10 @@ bring:
 wait:
   %inside = load atomic i64, ptr @inside seq_cst, align 8
   %busy = icmp ne i64 %inside, 0
-  br i1 %busy, label %wait, label %over
+  br i1 %busy, label %let, label %over
+let:
+  %yielded = call i32 @sched_yield()
+  br label %wait
 over:
   store atomic i64 0, ptr @turn seq_cst, align 8
   ret void
