@@ -21,7 +21,7 @@ _SETTINGS: dict[str, Any] = {
 
 
 def set_num_threads(threads: int) -> None:
-    """Let so many threads share a kernel's work; NumPy's own threads are set by OPENBLAS_NUM_THREADS before the start."""
+    """Let so many threads share a kernel; NumPy has threads of its own, see OPENBLAS_NUM_THREADS."""
     if not isinstance(threads, int) or threads <= 0:
         raise RuntimeError(f"set_num_threads expects a positive integer, got {threads!r}")
     _SETTINGS["threads"] = threads

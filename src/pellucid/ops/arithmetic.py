@@ -121,7 +121,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
 add.primitive, sub.primitive = add_row.primitive, sub_row.primitive  # type: ignore[attr-defined]
 publish(add, samples=_alpha_samples, inplace=True)
 publish(sub, samples=_alpha_samples, inplace=True, aliases=("subtract",))
-publish(rsub, samples=_alpha_samples, methods=())
+publish(rsub, samples=lambda draw: list(_alpha_samples(draw))[:-1], methods=())  # it never had the old form
 
 # --- product and quotient
 

@@ -56,7 +56,7 @@ def digits(
     """
     if source == "scikit-learn":
         if count > 1797:
-            raise ValueError(f"there are 1797 written digits, not {count}; source='generated' makes as many as you like")
+            raise ValueError(f"there are 1797 written digits, not {count}; source='generated' makes any number")
         return _written_digits(count)
     if source != "generated":
         raise ValueError(f"source must be 'generated' or 'scikit-learn', not {source!r}")
