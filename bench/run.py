@@ -57,8 +57,8 @@ class Row:
 def interleaved(steps: dict[str, Callable], rounds: int, settle: float = 0.0) -> dict[str, float]:
     """Best microseconds per call of each step; the order turns round so that nobody always runs first.
 
-    With `settle`, each runs for so many seconds before it is timed: threads that the other one has woken go on spinning
-    for work of theirs (OpenBLAS's for some 25 ms) and would be counted as ours, or the other way round.
+    With `settle`, each runs for so many seconds before it is timed: threads that the other one has woken (OpenBLAS's,
+    OpenMP's, ours) go on looking for work for some 25 ms, and would take a core away from the one that is timed.
     """
     repeats = {name: _repeats(step) for name, step in steps.items()}
     best = dict.fromkeys(steps, float("inf"))
@@ -98,7 +98,7 @@ def speed_rows(libraries: dict, rounds: int) -> list[Row]:
     for shape, goal in CHAIN_GOALS.items():
         name = f"chain of {workloads.CHAIN_OPS} {shape}"
         build = functools.partial(workloads.chain, shape=shape)
-        rows.append(_row(name, libraries, build, rounds, goal=goal))
+        rows.append(_row(name, libraries, build, rounds, goal=goal, settle=SETTLE))
     rows.append(_row("mlp 32-64-64-10", libraries, workloads.mlp, rounds))
     for op in workloads.SINGLE_OPS:
         floor = workloads.single_op_numpy(numpy, op)
@@ -112,7 +112,7 @@ def kernel_rows(libraries: dict, rounds: int) -> list[Row]:
     rows = []
     for name in workloads.KERNELS:
         build = functools.partial(workloads.kernel, name=name)
-        rows.append(_row(name, libraries, build, rounds, goal=0.67))
+        rows.append(_row(name, libraries, build, rounds, goal=0.67, settle=SETTLE))
     return rows
 
 

@@ -278,6 +278,9 @@ def _both():
         "conv1d": (lambda x, w: F.conv1d(x, w, padding=4, stride=3), _normal(4, 8, 50), _normal(16, 8, 9)),
         "attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v), *heads),
         "causal attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), *heads),
+        "cumsum": (lambda x: x.cumsum(-1), rows),
+        "index_add": (lambda x, y: x.index_add(0, targets % 90, y), _normal(90, 80), rows),
+        "embedding": (lambda table: F.embedding(targets, table), rows),
         "large sums": (lambda a, b: a * b + a - b * b, wide, wide.flip(0)),
     }
 

@@ -56,11 +56,12 @@ def _index(a: ndarray, b: ndarray, axes: Axes) -> ndarray:
     return a[numpy_index(b, a.shape, axes)]
 
 
-def _put_add(g: ndarray, b: ndarray, axes: Axes, shape: Shape) -> ndarray:
-    """Zeros of the shape, with g added where the index says: the adjoint of `index`."""
+def _put_add(g: ndarray, b: ndarray, axes: Axes, shape: Shape, onto: ndarray | None = None) -> ndarray:
+    """Zeros of the shape (or an array `onto`), with g added where the index says: the adjoint of `index`."""
     if not _adjacent(axes):  # the picked axes come first in g: add there, then move them home
         order = (*axes, *(i for i in range(len(shape)) if i not in axes))
-        front = _put_add(g, b, tuple(range(len(axes))), tuple(shape[i] for i in order))
+        moved = None if onto is None else onto.transpose(order)
+        front = _put_add(g, b, tuple(range(len(axes))), tuple(shape[i] for i in order), moved)
         return front.transpose(np.argsort(order))
     before, behind = math.prod(shape[: axes[0]]), math.prod(shape[axes[-1] + 1 :])
     size = math.prod(shape[axis] for axis in axes)
@@ -71,7 +72,7 @@ def _put_add(g: ndarray, b: ndarray, axes: Axes, shape: Shape) -> ndarray:
         places = (np.arange(0, before * size, size)[:, None] + places).reshape(-1)
     wide = np.dtype(np.float32) if g.dtype in HALVES else g.dtype
     rows = g.astype(wide, copy=False).reshape(places.size, behind)
-    return add_rows(rows, places, (before * size, behind), shape).astype(g.dtype, copy=False)
+    return add_rows(rows, places, (before * size, behind), shape, onto).astype(g.dtype, copy=False)
 
 
 @native
@@ -87,7 +88,7 @@ def add_rows_loop(
                 total[to + j] = total[to + j] + rows[i * width + j]
 
 
-def add_rows(rows: ndarray, places: ndarray, matrix: Shape, shape: Shape) -> ndarray:
+def add_rows(rows: ndarray, places: ndarray, matrix: Shape, shape: Shape, onto: ndarray | None = None) -> ndarray:
     """A matrix (in another shape, if need be) each of whose rows is the sum of those rows that name its place.
 
     A product with a sparse matrix of ones is the fastest for rows of some length; single numbers are added one by one.
@@ -96,7 +97,7 @@ def add_rows(rows: ndarray, places: ndarray, matrix: Shape, shape: Shape) -> nda
     """
     width = matrix[1]
     if width >= 8 and rows.size >= MANY and add_rows_loop.fits(rows) and places.dtype == np.int64:
-        total = np.zeros(shape, rows.dtype)
+        total = np.zeros(shape, rows.dtype) if onto is None else np.array(onto, rows.dtype, order="C")
         blocks = -(-width // BLOCK)
         add_rows_loop(blocks, rows.size // blocks, rows, np.ascontiguousarray(places), total, len(rows), width, BLOCK)
         return total
@@ -105,8 +106,9 @@ def add_rows(rows: ndarray, places: ndarray, matrix: Shape, shape: Shape) -> nda
 
         ones = np.ones(places.size, rows.dtype)
         total = csc_array((ones, places, np.arange(places.size + 1)), shape=(matrix[0], places.size)) @ rows
-        return total if shape == matrix else total.reshape(shape)  # a view would be copied before it is a leaf's
-    out = np.zeros(shape, rows.dtype)
+        total = total if shape == matrix else total.reshape(shape)  # a view would be copied before it is a leaf's
+        return total if onto is None else np.add(onto, total, total)
+    out = np.zeros(shape, rows.dtype) if onto is None else np.array(onto, rows.dtype, order="C")
     flat = places if width == 1 else (places[:, None] * width + np.arange(width)).reshape(-1)
     np.add.at(out.reshape(-1), flat, rows.reshape(-1))  # the fast form of add.at: everything has one axis
     return out
@@ -168,8 +170,7 @@ put_add_row = bind(
 
 def _index_put(a: ndarray, b: ndarray, c: ndarray, axes: Axes, accumulate: bool) -> ndarray:
     if accumulate:
-        total = _put_add(broadcast(c, picked_shape(a.shape, b.shape, axes)), b, axes, a.shape)
-        return np.add(a, total, out=total) if total.dtype == a.dtype else a + total
+        return _put_add(broadcast(c, picked_shape(a.shape, b.shape, axes)), b, axes, a.shape, a)
     out = a.copy()
     out[numpy_index(b, a.shape, axes)] = c
     return out
