@@ -11,6 +11,10 @@ from pellucid.native import HANDS_AT_MOST, MANY, native, words
 from pellucid.native.words import Array, Indices
 from pellucid.ops.gemm import WORTH
 
+# Where each array's entries begin among the `places`: how far apart its examples, its heads and its rows are.
+Q, K, V, Y, G, DQ, DK, DV = range(0, 24, 3)
+HEAD, ROW = 1, 2
+
 
 @native
 def attention_loop(
@@ -22,10 +26,10 @@ def attention_loop(
         example = head // heads
         which = head % heads
         e = head * queries * keys
-        result = example * at[9] + which * at[10]
+        result = example * at[Y] + which * at[Y + HEAD]
         words.gemm(
-            0, 1, queries, keys, width, scale, q, example * at[0] + which * at[1], at[2],
-            k, example * at[3] + which * at[4], at[5], 0.0, powers, e, keys,
+            0, 1, queries, keys, width, scale, q, example * at[Q] + which * at[Q + HEAD], at[Q + ROW],
+            k, example * at[K] + which * at[K + HEAD], at[K + ROW], 0.0, powers, e, keys,
         )  # fmt: skip
         for i in range(queries):
             begin = e + i * keys
@@ -47,12 +51,12 @@ def attention_loop(
                 powers[j] = 0.0
             inverse[head * queries + i] = 1.0 / total
         words.gemm(
-            0, 0, queries, depth, keys, 1.0, powers, e, keys, v, example * at[6] + which * at[7], at[8],
-            0.0, out, result, at[11],
+            0, 0, queries, depth, keys, 1.0, powers, e, keys, v, example * at[V] + which * at[V + HEAD], at[V + ROW],
+            0.0, out, result, at[Y + ROW],
         )  # fmt: skip
         for i in range(queries):
             factor = inverse[head * queries + i]
-            for j in range(result + i * at[11], result + i * at[11] + depth):
+            for j in range(result + i * at[Y + ROW], result + i * at[Y + ROW] + depth):
                 out[j] = out[j] * factor
 
 
@@ -72,33 +76,35 @@ def attention_back_loop(
         example = head // heads
         which = head % heads
         e = head * queries * keys
-        value = example * at[6] + which * at[7]
+        value = example * at[V] + which * at[V + HEAD]
         for i in range(queries):
             factor = inverse[head * queries + i]
-            row = example * at[12] + which * at[13] + i * at[14]
+            row = example * at[G] + which * at[G + HEAD] + i * at[G + ROW]
             for j in range(depth):
                 shared[own + i * depth + j] = g[row + j] * factor
         words.gemm(
             1, 0, keys, depth, queries, 1.0, powers, e, keys, shared, own, depth, 0.0,
-            dv, example * at[21] + which * at[22], at[23],
+            dv, example * at[DV] + which * at[DV + HEAD], at[DV + ROW],
         )  # fmt: skip
         words.gemm(
-            0, 1, queries, keys, depth, 1.0, shared, own, depth, v, value, at[8], 0.0, slope, scores, keys
+            0, 1, queries, keys, depth, 1.0, shared, own, depth, v, value, at[V + ROW], 0.0, slope, scores, keys
         )  # fmt: skip
         for i in range(queries):
-            row = example * at[9] + which * at[10] + i * at[11]
+            row = example * at[Y] + which * at[Y + HEAD] + i * at[Y + ROW]
             dot = 0.0
             for j in range(depth):
                 dot += shared[own + i * depth + j] * y[row + j]
             for j in range(keys):
                 slope[scores + i * keys + j] = (slope[scores + i * keys + j] - dot) * powers[e + i * keys + j]
         words.gemm(
-            0, 0, queries, width, keys, scale, slope, scores, keys, k, example * at[3] + which * at[4], at[5], 0.0,
-            dq, example * at[15] + which * at[16], at[17],
+            0, 0, queries, width, keys, scale, slope, scores, keys,
+            k, example * at[K] + which * at[K + HEAD], at[K + ROW], 0.0,
+            dq, example * at[DQ] + which * at[DQ + HEAD], at[DQ + ROW],
         )  # fmt: skip
         words.gemm(
-            1, 0, keys, width, queries, scale, slope, scores, keys, q, example * at[0] + which * at[1], at[2], 0.0,
-            dk, example * at[18] + which * at[19], at[20],
+            1, 0, keys, width, queries, scale, slope, scores, keys,
+            q, example * at[Q] + which * at[Q + HEAD], at[Q + ROW], 0.0,
+            dk, example * at[DK] + which * at[DK + HEAD], at[DK + ROW],
         )  # fmt: skip
 
 

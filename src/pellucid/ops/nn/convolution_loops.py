@@ -41,17 +41,25 @@ class Plane(NamedTuple):
     tile: int  # rows of the result that are worked on at a time
 
 
+# The fields of a Plane by their place, for loops.
+(
+    CHANNELS, HEIGHT, WIDTH, OUTPUTS, ROWS, COLUMNS, KERNEL_HEIGHT, KERNEL_WIDTH, STRIDE_DOWN, STRIDE_RIGHT,
+    PADDING_TOP, PADDING_LEFT, DILATION_DOWN, DILATION_RIGHT, GROUPS, TILE_ROWS,
+) = range(16)  # fmt: skip
+
+
 def spread(x: Array, begin: int, columns: Array, own: int, top: int, rows: int, s: Indices) -> None:
     """Write the columns of `rows` rows of the result, from `top` on; outside the image there is 0."""
-    height, width, wide, stride = s[1], s[2], s[5], s[9]
-    for tap in range(s[0] * s[6] * s[7]):
-        channel = tap // (s[6] * s[7])
-        down = tap // s[7] % s[6] * s[12] - s[10]  # where this place of the kernel looks, seen from the window's
-        right = tap % s[7] * s[13] - s[11]
+    height, width, wide, stride = s[HEIGHT], s[WIDTH], s[COLUMNS], s[STRIDE_RIGHT]
+    for tap in range(s[CHANNELS] * s[KERNEL_HEIGHT] * s[KERNEL_WIDTH]):
+        channel = tap // (s[KERNEL_HEIGHT] * s[KERNEL_WIDTH])
+        # Where this place of the kernel looks, seen from the window's own place.
+        down = tap // s[KERNEL_WIDTH] % s[KERNEL_HEIGHT] * s[DILATION_DOWN] - s[PADDING_TOP]
+        right = tap % s[KERNEL_WIDTH] * s[DILATION_RIGHT] - s[PADDING_LEFT]
         left = (stride - 1 - right) // stride if right < 0 else 0  # the first window that sees an element here
         beyond = most(left, least(wide, (width - 1 - right) // stride + 1)) if right < width else left
         for row in range(rows):
-            y = (top + row) * s[8] + down
+            y = (top + row) * s[STRIDE_DOWN] + down
             to = own + (tap * rows + row) * wide
             if y < 0 or y >= height:
                 for i in range(to, to + wide):
@@ -72,15 +80,15 @@ def spread(x: Array, begin: int, columns: Array, own: int, top: int, rows: int, 
 
 def fold(x: Array, begin: int, columns: Array, own: int, top: int, rows: int, s: Indices) -> None:
     """Add the columns of `rows` rows of the result to the elements they came from."""
-    height, width, wide, stride = s[1], s[2], s[5], s[9]
-    for tap in range(s[0] * s[6] * s[7]):
-        channel = tap // (s[6] * s[7])
-        down = tap // s[7] % s[6] * s[12] - s[10]
-        right = tap % s[7] * s[13] - s[11]
+    height, width, wide, stride = s[HEIGHT], s[WIDTH], s[COLUMNS], s[STRIDE_RIGHT]
+    for tap in range(s[CHANNELS] * s[KERNEL_HEIGHT] * s[KERNEL_WIDTH]):
+        channel = tap // (s[KERNEL_HEIGHT] * s[KERNEL_WIDTH])
+        down = tap // s[KERNEL_WIDTH] % s[KERNEL_HEIGHT] * s[DILATION_DOWN] - s[PADDING_TOP]
+        right = tap % s[KERNEL_WIDTH] * s[DILATION_RIGHT] - s[PADDING_LEFT]
         left = (stride - 1 - right) // stride if right < 0 else 0
         beyond = most(left, least(wide, (width - 1 - right) // stride + 1)) if right < width else left
         for row in range(rows):
-            y = (top + row) * s[8] + down
+            y = (top + row) * s[STRIDE_DOWN] + down
             if y >= 0 and y < height:
                 origin = begin + (channel * height + y) * width + right
                 to = own + (tap * rows + row) * wide
@@ -98,22 +106,22 @@ def convolve_loop(
     tiles: int, biased: int, space: int,
 ) -> None:  # fmt: skip
     """The convolution of images with a weight (outputs of a group, channels of a group x kernel) for each group."""
-    taps = s[0] * s[6] * s[7]
-    places = s[4] * s[5]
+    taps = s[CHANNELS] * s[KERNEL_HEIGHT] * s[KERNEL_WIDTH]
+    places = s[ROWS] * s[COLUMNS]
     for unit in range(first, last):
         part = unit // tiles
-        top = unit % tiles * s[15]
-        rows = least(s[15], s[4] - top)
-        group = part % s[14]
-        spread(x, part * s[0] * s[1] * s[2], columns, hand * space, top, rows, s)
-        result = part * s[3] * places + top * s[5]
+        top = unit % tiles * s[TILE_ROWS]
+        rows = least(s[TILE_ROWS], s[ROWS] - top)
+        group = part % s[GROUPS]
+        spread(x, part * s[CHANNELS] * s[HEIGHT] * s[WIDTH], columns, hand * space, top, rows, s)
+        result = part * s[OUTPUTS] * places + top * s[COLUMNS]
         if biased:
-            for o in range(s[3]):
-                for i in range(result + o * places, result + o * places + rows * s[5]):
-                    y[i] = bias[group * s[3] + o]
+            for o in range(s[OUTPUTS]):
+                for i in range(result + o * places, result + o * places + rows * s[COLUMNS]):
+                    y[i] = bias[group * s[OUTPUTS] + o]
         gemm(
-            0, 0, s[3], rows * s[5], taps, 1.0, w, group * s[3] * taps, taps, columns, hand * space, rows * s[5],
-            1.0 if biased else 0.0, y, result, places,
+            0, 0, s[OUTPUTS], rows * s[COLUMNS], taps, 1.0, w, group * s[OUTPUTS] * taps, taps,
+            columns, hand * space, rows * s[COLUMNS], 1.0 if biased else 0.0, y, result, places,
         )  # fmt: skip
 
 
@@ -122,18 +130,18 @@ def transposed_loop(
     first: int, last: int, hand: int, g: Array, w: Array, x: Array, columns: Array, s: Indices, tiles: int, space: int
 ) -> None:
     """The adjoint in the images: each element of g adds a kernel."""
-    taps = s[0] * s[6] * s[7]
-    places = s[4] * s[5]
+    taps = s[CHANNELS] * s[KERNEL_HEIGHT] * s[KERNEL_WIDTH]
+    places = s[ROWS] * s[COLUMNS]
     for part in range(first, last):
-        begin = part * s[0] * s[1] * s[2]
-        for i in range(begin, begin + s[0] * s[1] * s[2]):
+        begin = part * s[CHANNELS] * s[HEIGHT] * s[WIDTH]
+        for i in range(begin, begin + s[CHANNELS] * s[HEIGHT] * s[WIDTH]):
             x[i] = 0.0
         for tile in range(tiles):
-            top = tile * s[15]
-            rows = least(s[15], s[4] - top)
+            top = tile * s[TILE_ROWS]
+            rows = least(s[TILE_ROWS], s[ROWS] - top)
             gemm(
-                1, 0, taps, rows * s[5], s[3], 1.0, w, part % s[14] * s[3] * taps, taps,
-                g, part * s[3] * places + top * s[5], places, 0.0, columns, hand * space, rows * s[5],
+                1, 0, taps, rows * s[COLUMNS], s[OUTPUTS], 1.0, w, part % s[GROUPS] * s[OUTPUTS] * taps, taps,
+                g, part * s[OUTPUTS] * places + top * s[COLUMNS], places, 0.0, columns, hand * space, rows * s[COLUMNS],
             )  # fmt: skip
             fold(x, begin, columns, hand * space, top, rows, s)
 
@@ -144,18 +152,18 @@ def weight_loop(
     tiles: int, space: int, images: int, step: int,
 ) -> None:  # fmt: skip
     """The adjoint in the weight: for each chunk of the images, what g has in common with the columns."""
-    taps = s[0] * s[6] * s[7]
-    places = s[4] * s[5]
+    taps = s[CHANNELS] * s[KERNEL_HEIGHT] * s[KERNEL_WIDTH]
+    places = s[ROWS] * s[COLUMNS]
     for chunk in range(first, last):
-        for part in range(chunk * step * s[14], least(images, (chunk + 1) * step) * s[14]):
+        for part in range(chunk * step * s[GROUPS], least(images, (chunk + 1) * step) * s[GROUPS]):
             for tile in range(tiles):
-                top = tile * s[15]
-                rows = least(s[15], s[4] - top)
-                spread(x, part * s[0] * s[1] * s[2], columns, hand * space, top, rows, s)
+                top = tile * s[TILE_ROWS]
+                rows = least(s[TILE_ROWS], s[ROWS] - top)
+                spread(x, part * s[CHANNELS] * s[HEIGHT] * s[WIDTH], columns, hand * space, top, rows, s)
                 gemm(
-                    0, 1, s[3], taps, rows * s[5], 1.0, g, part * s[3] * places + top * s[5], places,
-                    columns, hand * space, rows * s[5],
-                    1.0, sums, (chunk * s[14] + part % s[14]) * s[3] * taps, taps,
+                    0, 1, s[OUTPUTS], taps, rows * s[COLUMNS], 1.0,
+                    g, part * s[OUTPUTS] * places + top * s[COLUMNS], places, columns, hand * space, rows * s[COLUMNS],
+                    1.0, sums, (chunk * s[GROUPS] + part % s[GROUPS]) * s[OUTPUTS] * taps, taps,
                 )  # fmt: skip
 
 
