@@ -90,9 +90,9 @@ def _running_sums(a: np.ndarray, axis: int, backwards: bool) -> np.ndarray:
         running_sums_loop(a.size // size, size, a, y, size, backwards)
         return y
     if axis == a.ndim - 1 and a.size >= 32768 and a.shape[axis] >= 4 * BLOCK and a.dtype.char in "fd":
-        y = _sums_of_blocks(a, backwards)
-        if y is not None:
-            return y
+        found = _sums_of_blocks(a, backwards)
+        if found is not None:
+            return found
     if not backwards:
         return add_accumulate(a, axis, np.int64 if a.dtype.kind in "biu" else None)
     turned = part(axis, None, None, -1)
