@@ -53,11 +53,10 @@ def parsed(function: Callable[..., Any]) -> ast.FunctionDef:
 def parameters(function: Callable[..., Any]) -> dict[str, type]:
     """The parameters of a kernel and the kind of each.
 
-        >>> from pellucid.native.blas import address
-    from pellucid.native.words import Array
-        >>> def scale(first: int, last: int, x: Array, factor: float) -> None: ...
-        >>> [kind.__name__ for kind in parameters(scale).values()]
-        ['int', 'int', 'Array', 'float']
+    >>> from pellucid.native.words import Array
+    >>> def scale(first: int, last: int, x: Array, factor: float) -> None: ...
+    >>> [kind.__name__ for kind in parameters(scale).values()]
+    ['int', 'int', 'Array', 'float']
     """
     return {name: kind for name, kind in function.__annotations__.items() if name != "return"}
 

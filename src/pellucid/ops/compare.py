@@ -186,7 +186,7 @@ isfinite = unary(
     doc="""Whether each element is neither infinite nor NaN.
 
     >>> import pellucid as torch
-    >>> torch.isfinite(torch.tensor([1.0, float("inf"), float("nan")]))
+    >>> torch.isfinite(torch.tensor([1.0, torch.inf, torch.nan]))
     tensor([ True, False, False])
     """,
 )  # fmt: skip

@@ -100,7 +100,7 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of the elements that are not NaN.
 
     >>> import pellucid as torch
-    >>> torch.tensor([3.0, float("nan"), 2.0]).nanmedian()
+    >>> torch.tensor([3.0, torch.nan, 2.0]).nanmedian()
     tensor(2.)
     """
     return _median(input, dim, keepdim, (nanmedian_all_row, nanmedian_row), return_types.nanmedian)
@@ -250,7 +250,7 @@ def nanquantile(
     """The q-th quantiles of the elements that are not NaN.
 
     >>> import pellucid as torch
-    >>> torch.tensor([1.0, float("nan"), 3.0]).nanquantile(0.5)
+    >>> torch.tensor([1.0, torch.nan, 3.0]).nanquantile(0.5)
     tensor(2.)
     """
     return _quantile(input, q, dim, keepdim, (interpolation, True))

@@ -167,7 +167,7 @@ def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
     """Sum with every NaN counted as zero.
 
     >>> import pellucid as torch
-    >>> torch.tensor([1.0, float("nan"), 2.0]).nansum()
+    >>> torch.tensor([1.0, torch.nan, 2.0]).nansum()
     tensor(3.)
     """
     input = as_type(input, dtype)
@@ -231,7 +231,7 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
     """Mean of the elements that are not NaN.
 
     >>> import pellucid as torch
-    >>> torch.tensor([1.0, float("nan"), 2.0]).nanmean()
+    >>> torch.tensor([1.0, torch.nan, 2.0]).nanmean()
     tensor(1.5000)
     """
     if not is_floating(input):

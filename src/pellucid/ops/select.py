@@ -338,7 +338,7 @@ def nan_to_num(input: Any, nan: float | None = 0.0, posinf: float | None = None,
     """NaN becomes `nan`, infinities become the largest and smallest number of the dtype or what is given.
 
     >>> import pellucid as torch
-    >>> torch.nan_to_num(torch.tensor([1.0, float("nan"), float("inf")]), posinf=9)
+    >>> torch.nan_to_num(torch.tensor([1.0, torch.nan, torch.inf]), posinf=9)
     tensor([1., 0., 9.])
     """
     if input.dtype.is_floating_point:  # the row computes halves in float32, whose limits are others

@@ -194,7 +194,7 @@ def _sum_of_cosines(name: str, a: list[float], doc: str) -> None:
     function.__doc__ = f"""{doc}
 
     >>> import pellucid as torch
-    >>> torch.signal.windows.{name}(3)[1]
+    >>> torch.signal.windows.{name}(3)[1].round()
     tensor(1.)
     """
     operation(samples=_samples(), module="torch.signal.windows")(function)
