@@ -193,6 +193,23 @@ def test_no_message_moves_the_terminals_cursor():
     assert "\x1b" not in str(caught.value) and "[31mred.py" in str(caught.value)
 
 
+def test_no_explanation_moves_the_terminals_cursor():
+    program = "x = torch.ones(2, requires_grad=True)\ny = (x * 2).sum()\nz = x.detach() * x"
+    names = {"torch": torch}
+    exec(compile(program, "\x1b[31mred\x07.py", "exec"), names)
+
+    class Layer(torch.nn.Linear):
+        pass
+
+    Layer.__name__ = "\x1b[2J"
+    texts = [
+        str(torch.explain(names["y"], names["x"])),
+        str(torch.why(names["x"])),
+        str(torch.summary(Layer(2, 2), torch.ones(1, 2))),
+    ]
+    assert not [text for text in texts if "\x1b" in text or "\x07" in text]
+
+
 def test_a_strangers_operator_is_asked():
     class Stranger:
         def __radd__(self, other):

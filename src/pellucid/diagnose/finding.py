@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pellucid.core.provenance import Place
 from pellucid.diagnose.rewriting import bare
+from pellucid.errors import printable
 
 __all__ = ["Finding", "Related", "Spot"]
 
@@ -89,4 +90,4 @@ class Finding:
         first, *rest = self.fix.splitlines()
         lines += [f"  fix:      {first}", *(f"            {line}" for line in rest)]
         lines += [f"  see also: {r.spot} ({r.role})" for r in self.related]
-        return "\n".join(lines)
+        return printable("\n".join(lines))

@@ -8,6 +8,7 @@ from math import isfinite, log10
 from typing import TYPE_CHECKING, Any
 
 from pellucid.diagnose.naming import number
+from pellucid.errors import printable
 
 if TYPE_CHECKING:
     from pellucid.diagnose.contributions import Contribution
@@ -217,7 +218,7 @@ def text(e: "Explanation") -> str:
     for table in tables(e):
         lines += ["", table.title, *drawn(table)]
     lines += ["", *(f"note: {note}" for note in e.notes)] if e.notes else []
-    return "\n".join(lines)
+    return printable("\n".join(lines))
 
 
 def drawn(table: Table) -> Iterable[str]:

@@ -24,7 +24,7 @@ from pellucid.diagnose.flight import Operation, Record, RecordedStep, digest_of,
 from pellucid.diagnose.plain import dtype_name
 from pellucid.diagnose.recorder import squares_of
 from pellucid.diagnose.tape import copy_of
-from pellucid.errors import explain
+from pellucid.errors import explain, printable
 from pellucid.ops import load_families
 from pellucid.serialization.archive import DamagedFileError, damaged
 
@@ -55,7 +55,7 @@ class Replayed:
         return not self.different
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
+        return printable("\n".join(self._lines()))
 
     def _lines(self) -> list[str]:
         record, step = self.record, self.step

@@ -18,7 +18,7 @@ from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor
 from pellucid.diagnose.flops import flops
 from pellucid.dtypes import get_default_dtype
-from pellucid.errors import explain
+from pellucid.errors import explain, printable
 from pellucid.nn.modules.module import Module
 from pellucid.ops.create import zeros
 from pellucid.ops.random import get_rng_state, set_rng_state
@@ -85,7 +85,7 @@ class Summary:
         header = ("layer", "output", "parameters", "saved", "FLOPs")
         lines = [_cells(row) for row in self.rows]
         total = ("total", "", f"{self.parameters:,}", memory.readable(self.saved), f"{self.flops:,}")
-        return "\n".join([*aligned([header, *lines, total]), "", *self._in_words()])
+        return printable("\n".join([*aligned([header, *lines, total]), "", *self._in_words()]))
 
     def _in_words(self) -> Iterator[str]:
         frozen = f", {self.frozen:,} frozen" if self.frozen else ""
