@@ -52,7 +52,8 @@ class Terminal:
         os.write(self.leader, text.encode())
 
     def interrupt(self):
-        """What Ctrl-C does."""
+        """What Ctrl-C does, once the program waits: between its words and its waiting Python may miss a signal."""
+        time.sleep(1)
         os.kill(self.process.pid, signal.SIGINT)
 
     def end(self):
