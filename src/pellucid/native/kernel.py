@@ -149,7 +149,7 @@ def wake() -> None:
 def native(function: Callable[..., Any]) -> Kernel:
     """Make a kernel of a function.
 
-    >>> from pellucid.native.words import Array, Indices
+    >>> from pellucid.native.words import Array
     >>> @native
     ... def doubled(first: int, last: int, x: Array, y: Array) -> None:
     ...     for i in range(first, last):

@@ -301,14 +301,13 @@ class Writer:
             x, y = (self.value(each)[1] for each in node.args)
             self.declared.add(f"declare i64 @llvm.{WHOLE[word]}.i64(i64, i64)")
             return self.result("i64", f"call i64 @llvm.{WHOLE[word]}.i64(i64 {x}, i64 {y})")
-        arguments = [self.converted(self.value(each), self.floating) for each in node.args]
+        given = [self.value(each) for each in node.args]
+        if word is not float and word is not power_of_two and word not in INTRINSICS:
+            return self.written_out(word, given)
+        arguments = [self.converted(each, self.floating) for each in given]
         if word is float:
             return arguments[0]
-        if word is power_of_two:
-            return self.power_of_two(arguments[0])
-        if word in INTRINSICS:
-            return self.intrinsic(INTRINSICS[word], arguments)
-        return self.written_out(word, arguments)
+        return self.power_of_two(arguments[0]) if word is power_of_two else self.intrinsic(INTRINSICS[word], arguments)
 
     def meant(self, node: ast.expr) -> Any:
         """What a name (or a name of a module) stands for where the kernel was written."""
@@ -342,7 +341,10 @@ class Writer:
     def inserted(self, function: Callable[..., Any], arguments: list[Value]) -> Value:
         """The statements of another function, with its parameters standing for the arguments; what it returns."""
         outer = self.names, self.scope
-        self.names = dict(zip(parameters(function), arguments, strict=True))
+        self.names = {
+            name: self.converted(value, self.floating) if kind is float else value
+            for (name, kind), value in zip(parameters(function).items(), arguments, strict=True)
+        }
         self.scope = function.__globals__
         *statements, last = parsed(function).body
         self.body(statements)

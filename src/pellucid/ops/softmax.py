@@ -130,19 +130,30 @@ def _log_softmax_rows(y: np.ndarray, a: np.ndarray) -> None:
     by_column(subtract, a if shift is None else subtract(a, shift, y), log_into(sums, sums)[:, None], y)
 
 
+def largest_of(a: Array, begin: int, n: int) -> float:
+    """The largest of n numbers, for loops; NaN if one is."""
+    top = a[begin]
+    for i in range(begin, begin + n):
+        top = words.larger(top, a[i])
+    return top  # type: ignore[no-any-return]
+
+
+def exponentials_of(a: Array, y: Array, begin: int, n: int, top: float) -> float:
+    """Write the exponentials of n numbers, `top` taken off before, for loops; their sum."""
+    total = 0.0
+    for i in range(begin, begin + n):
+        e = words.exp(a[i] - top)
+        y[i] = e
+        total += e
+    return total
+
+
 @native
 def softmax_loop(first: int, last: int, a: Array, y: Array, n: int) -> None:
     """The softmax of rows of n numbers."""
     for row in range(first, last):
         begin = row * n
-        top = a[begin]
-        for i in range(begin, begin + n):
-            top = words.larger(top, a[i])
-        total = 0.0
-        for i in range(begin, begin + n):
-            e = words.exp(a[i] - top)
-            y[i] = e
-            total += e
+        total = exponentials_of(a, y, begin, n, largest_of(a, begin, n))
         share = 1.0 / total
         for i in range(begin, begin + n):
             y[i] = y[i] * share
@@ -153,9 +164,7 @@ def log_softmax_loop(first: int, last: int, a: Array, y: Array, n: int) -> None:
     """The logarithm of the softmax of rows of n numbers."""
     for row in range(first, last):
         begin = row * n
-        top = a[begin]
-        for i in range(begin, begin + n):
-            top = words.larger(top, a[i])
+        top = largest_of(a, begin, n)
         total = 0.0
         for i in range(begin, begin + n):
             total += words.exp(a[i] - top)

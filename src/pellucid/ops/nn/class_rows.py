@@ -12,7 +12,7 @@ import numpy as np
 
 from pellucid.core.primitive import add_up, constant, general, multilinear
 from pellucid.core.record import bind
-from pellucid.native import MANY, native, words
+from pellucid.native import MANY, native
 from pellucid.native.words import Array
 from pellucid.ops.along import put_along_add_row, take_along_row
 from pellucid.ops.arguments import Shape, refusal
@@ -20,7 +20,7 @@ from pellucid.ops.expand import expand_row
 from pellucid.ops.nn.workers import in_parts
 from pellucid.ops.reduce import behind_batch, sum_all_row, sum_row
 from pellucid.ops.shape import reshape_row
-from pellucid.ops.softmax import BLOCK, CALM, FAINT, MICROSECONDS, by_column, exponentials
+from pellucid.ops.softmax import BLOCK, CALM, FAINT, MICROSECONDS, by_column, exponentials, exponentials_of, largest_of
 
 add_reduce, maximum_reduce, minimum_reduce = np.add.reduce, np.maximum.reduce, np.minimum.reduce
 
@@ -183,16 +183,8 @@ def exponentials_loop(first: int, last: int, a: Array, y: Array, sums: Array, sh
     """Of rows of n numbers: their exponentials, the largest taken off before, and their sums."""
     for row in range(first, last):
         begin = row * n
-        top = a[begin]
-        for i in range(begin, begin + n):
-            top = words.larger(top, a[i])
-        total = 0.0
-        for i in range(begin, begin + n):
-            e = words.exp(a[i] - top)
-            y[i] = e
-            total += e
-        sums[row] = total
-        shift[row] = top
+        shift[row] = largest_of(a, begin, n)
+        sums[row] = exponentials_of(a, y, begin, n, shift[row])
 
 
 @native
