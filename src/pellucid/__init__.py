@@ -59,7 +59,6 @@ from pellucid.ops.ranges import *  # noqa: F403
 from pellucid.ops.status import *  # noqa: F403
 from pellucid.ops.sparse import *  # noqa: F403
 from pellucid.ops.storage import *  # noqa: F403
-from pellucid.printing import set_printoptions
 from pellucid.switches import *  # noqa: F403
 
 globals().update(_DTYPE_NAMES)
@@ -114,6 +113,7 @@ _FROM = {
         ),
         "pellucid.serialization.safetensors",
     ),
+    **dict.fromkeys(("set_printoptions",), "pellucid.printing"),
     **dict.fromkeys(("summary",), "pellucid.diagnose.summary"),
     **dict.fromkeys(("as_torch",), "pellucid.shim"),
     **dict.fromkeys(("to_dlpack",), "pellucid.utils.dlpack"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid import dtypes, printing
+from pellucid import dtypes
 from pellucid.core import aliasing, backward, modes
 from pellucid.core.departures import FEW, MANY, cleared, departed, departed_further, joins
 from pellucid.core.kinds import Kind, plain
@@ -474,12 +474,14 @@ setattr(Tensor, "__hash__", object.__hash__)  # noqa: B010 (by identity; written
 
 @attribute
 def __repr__(self: Tensor) -> str:
+    from pellucid.printing import format_tensor  # the first one to be printed pays for loading it
+
     array = self.array
     if isinstance(array, Kind):
         return repr(array)
     node = current_node(self)
     suffix = [] if node is None else ["requires_grad=True" if isinstance(node, Leaf) else f"grad_fn=<{node.name()}>"]
-    return printing.format_tensor(np.asarray(array), suffix)
+    return format_tensor(np.asarray(array), suffix)
 
 
 @attribute

@@ -10,7 +10,8 @@ conjugate of the Wirtinger derivative), so a rule is written as for real numbers
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from types import CodeType
 from typing import Any
 
@@ -47,7 +48,6 @@ class Primitive:
     boundary: bool = False  # leads into a kind of array or out of it; its last param is the kind's level
     edges: tuple[tuple[int, Any, int], ...] = ()  # (input, rule, how many values the rule takes after g)
     keeps: bool = False  # whether any rule keeps an array
-    conjugated: "Primitive | None" = None  # the same row for complex numbers
     large: "Primitive | None" = None  # the same row for large arrays, with kernels that the cores share
 
     @property
@@ -157,13 +157,10 @@ def _row(
 ) -> Primitive:
     columns.setdefault("grad_name", backward_name(name))
     columns["keeps"] = any(kept in ARRAYS for rule in (*rules, columns.get("pullback")) for kept in kept_names(rule))
-    conjugated = tuple(conjugating(rule) for rule in rules)
-    for_complex = {**columns, "large": None, "pullback": conjugating(columns.get("pullback"))}
-    twin = Primitive(name, forward, conjugated, jvp, edges=edges_of(conjugated), **for_complex)
     shared = columns.pop("large", None)  # its forward and its rules
     if shared is not None:
         columns["large"] = Primitive(name, shared[0], shared[1:], jvp, edges=edges_of(shared[1:]), **columns)
-    return register(Primitive(name, forward, rules, jvp, edges=edges_of(rules), conjugated=twin, **columns))
+    return register(Primitive(name, forward, rules, jvp, edges=edges_of(rules), **columns))
 
 
 def edges_of(rules: Sequence[Rule | None]) -> tuple[tuple[int, Rule | None, int], ...]:
@@ -179,6 +176,13 @@ def edges_of(rules: Sequence[Rule | None]) -> tuple[tuple[int, Rule | None, int]
 
 
 TAKES_STAR = 0x04 | 0x08  # the code flags of *args and **kwargs
+
+
+@cache
+def conjugated(p: Primitive) -> Primitive:
+    """The same row for complex numbers, whose rules see what they saved conjugated."""
+    rules = tuple(conjugating(rule) for rule in p.rules)
+    return replace(p, rules=rules, edges=edges_of(rules), pullback=conjugating(p.pullback), large=None)
 
 
 def conjugating(rule: Rule | None) -> Rule | None:
