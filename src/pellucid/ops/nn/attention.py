@@ -15,25 +15,18 @@ from pellucid.ops.arguments import axis_of, expect, is_floating, refuse
 from pellucid.ops.convert import as_type
 from pellucid.ops.masked import masked_fill
 from pellucid.ops.matmul import matmul
-from pellucid.ops.nn.attention_row import attention_row, causal_bias
+from pellucid.ops.nn.attention_row import attention_row, causal_bias, safe_exponentials
 from pellucid.ops.nn.dropout import dropout
 from pellucid.ops.nn.normalise import ONE
 from pellucid.ops.operation import COMPOSED, Draw, Sample, call, operation
 from pellucid.ops.repeat import repeat_interleave
-from pellucid.ops.softmax import blockwise, by_rows, exponentials, softmax_back_row
+from pellucid.ops.softmax import blockwise, by_rows, softmax_back_row
 
 # --- softmax of rows that may be masked altogether
 
 
 def _safe_rows(y: np.ndarray, a: np.ndarray) -> None:
-    with np.errstate(invalid="ignore"):
-        sums, shift = exponentials(y, a)
-    if shift is not None:
-        masked = shift[:, 0] == -np.inf
-        if np.count_nonzero(masked):
-            y[masked] = 0
-            sums[masked] = 1
-    np.divide(y, sums[:, None], y)
+    np.divide(y, safe_exponentials(y, a)[0][:, None], y)
 
 
 def _safe_softmax(a: np.ndarray, axis: int) -> np.ndarray:

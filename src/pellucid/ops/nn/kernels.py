@@ -6,6 +6,7 @@ place; float64 goes through NumPy and SciPy.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -101,51 +102,73 @@ def expm1_below(a: ndarray) -> ndarray:
     return where_row(n > -0.35, near, far)  # type: ignore[no-any-return]
 
 
+def beyond(z: float, e: float) -> float:
+    """The share of the normal distribution beyond z, for e = exp(-z²/2)."""
+    above = words.fused(z + 5.032858506, z, 10.379718071)
+    below = words.fused(words.fused(2.495321688 * z + 12.859432682, z, 26.630327835), z, 20.759419057)
+    return e * above / below
+
+
 @native
-def gelu_loop(first: int, last: int, a: Array, y: Array, slope: Array) -> None:
-    """Both results of `gelu` in float32, element by element."""
+def gelu_loop(first: int, last: int, a: Array, y: Array) -> None:
+    """`gelu` in float32, element by element."""
     for i in range(first, last):
         x = a[i]
-        size = words.size_of(x)
-        z = words.smaller(size, FAR)
+        z = words.smaller(words.size_of(x), FAR)
+        y[i] = (x if x > 0.0 else 0.0) - z * beyond(z, words.exp(-0.5 * z * z))
+
+
+@native
+def gelu_back_loop(first: int, last: int, g: Array, a: Array, out: Array) -> None:
+    """`gelu_slope` in float32, element by element."""
+    for i in range(first, last):
+        x = a[i]
+        z = words.smaller(words.size_of(x), FAR)
         e = words.exp(-0.5 * z * z)
-        above = words.fused(z + 5.032858506, z, 10.379718071)
-        below = words.fused(words.fused(2.495321688 * z + 12.859432682, z, 26.630327835), z, 20.759419057)
-        tail = e * above / below  # the share beyond |x|
-        y[i] = (x if x > 0.0 else 0.0) - size * tail
-        slope[i] = (1.0 - tail if x > 0.0 else tail) + x * e * DENSITY
+        tail = beyond(z, e)
+        out[i] = g[i] * ((1.0 - tail if x > 0.0 else tail) + x * e * DENSITY)
 
 
-def gelu(a: ndarray) -> tuple[ndarray, ndarray]:
-    """a times the share of the normal distribution below it, and the slope: that share plus a times the density.
+def gelu(a: ndarray) -> ndarray:
+    """a times the share of the normal distribution below it."""
+    y = gelu_loop.mapped(a) if a.dtype is F32 else None
+    return in_shares(_gelu, a) if y is None else y
 
-    It takes some thirty passes over memory, 5 ns an element: large arrays are shared by several threads.
-    """
-    if a.dtype is F32:
-        both = gelu_loop.mapped(a, outputs=2)
-        if both is not None:
-            return both  # type: ignore[no-any-return]
-    y, slope = np.empty_like(a), np.empty_like(a)
+
+def gelu_slope(g: ndarray, a: ndarray, y: ndarray) -> Any:
+    """g times the share of the normal distribution below a, plus a times the density; y is `gelu(a)`."""
+    pulled = gelu_back_loop.mapped(g, a) if a.dtype is F32 else None
+    return times(in_shares(_gelu_slope, a, y), g) if pulled is None else pulled
+
+
+def in_shares(work: Callable[..., None], *arrays: ndarray) -> ndarray:
+    """An array that `work(*arrays, out)` fills: some passes over memory, 3 ns an element; threads share large ones."""
+    a = arrays[0]
+    out = np.empty_like(a)
     if a.size < SHARED or not a.flags.c_contiguous:
-        _gelu(a, y, slope)
-        return y, slope
-    flat = [each.reshape(-1) for each in (a, y, slope)]
-    in_parts(lambda part: _gelu(*[each[part] for each in flat]), a.size, a.size * 5e-3)
-    return y, slope
+        work(*arrays, out)
+    else:
+        flat = [each.reshape(-1) for each in (*arrays, out)]
+        in_parts(lambda part: work(*[each[part] for each in flat]), a.size, a.size * 3e-3)
+    return out
 
 
-def _gelu(a: ndarray, y: ndarray, slope: ndarray) -> None:
-    size = np.abs(a, np.empty_like(a))
+def _gelu(a: ndarray, y: ndarray) -> None:
+    if a.dtype != F32:
+        np.multiply(between(a, -40, np.inf), ndtr(a), y)
+        return
+    e = np.square(a, np.empty_like(a))
+    e *= -0.5
+    _gelu_of(a, np.abs(a, np.empty_like(a)), np.exp(e, e), y)
+
+
+def _gelu_slope(a: ndarray, y: ndarray, slope: ndarray) -> None:
     density = np.square(a, slope)
     density *= -0.5
     np.exp(density, density)
-    if a.dtype == F32:
-        _gelu_of(a, size, density, y)
-    else:
-        np.multiply(between(a, -40, np.inf), ndtr(a), y)
     density *= a
     density *= DENSITY
-    density += per(y, a, size)
+    density += per(y, a, np.abs(a, np.empty_like(a)))
 
 
 def _gelu_of(a: ndarray, size: ndarray, e: ndarray, y: ndarray) -> None:
