@@ -170,3 +170,49 @@ def test_accumulation_keeps_the_gradient_object():
     grad = x.grad
     (x * 3).sum().backward()
     assert x.grad is grad and grad.tolist() == [5, 5, 5]
+
+
+# --- writes by way of .data, which PyTorch's version counter does not see
+
+
+def test_writes_to_other_parts_by_way_of_data_spoil_nothing():
+    """As torchdiffeq's solvers do: what was saved of a buffer stays right when its other columns are filled."""
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    buffer = x[:, None] * torch.ones(2, 3)
+    y = buffer[:, :1] * buffer[:, :1] * 3
+    for column in (1, 2) * 10:
+        buffer.data[:, column] = 7.0
+    y.sum().backward()
+    assert x.grad.tolist() == [6.0, 12.0]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda b: b.data.__setitem__((slice(None), 0), 7.0),
+        lambda b: b.data.__setitem__((slice(None), 1), 7.0) or b.data.__setitem__(0, 7.0),
+        lambda b: b.data.__setitem__(0, 7.0) or b.data.__setitem__((slice(None), 1), 7.0),
+        lambda b: b.data.zero_(),
+        lambda b: (b.data.zero_(), b.data.__setitem__((slice(None), 1), 7.0)),
+        lambda b: b[:, 1].detach().zero_(),  # a version counter sees this one
+        lambda b: b[:, 1].mul_(2),
+    ],
+)
+def test_writes_to_the_saved_part_are_caught(write):
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    buffer = x[:, None] * torch.ones(2, 3)
+    y = buffer[:, :1] * buffer[:, :1]
+    write(buffer)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_many_parts_are_remembered_together():
+    x = torch.ones(2, requires_grad=True)
+    buffer = x[:, None] * torch.ones(2, 200)
+    y = buffer[:, :1] * buffer[:, :1]
+    buffer.data[:, 0] = 7.0
+    for column in range(1, 200):
+        buffer.data[:, column] = 7.0
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()

@@ -14,8 +14,8 @@ import pytest
 import pellucid as torch
 from pellucid import autograd, func
 from pellucid.compiler import capture
-from pellucid.compiler.ir import leaves, mapped
 from pellucid.compiler.trace import Traced
+from pellucid.compiler.trees import leaves, mapped
 from pellucid.core.tensor import Node, Tensor, wrap
 from pellucid.errors import CaptureError, InplaceError
 from pellucid.utils.checkpoint import checkpoint

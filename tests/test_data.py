@@ -5,6 +5,7 @@ import contextlib
 import gc
 import multiprocessing
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -291,7 +292,8 @@ class Draws(Dataset):
         return 4
 
     def __getitem__(self, i):
-        return self.library.rand(2).numpy()
+        drawn = float(np.random.rand()), random.random()  # augmentations draw from these two
+        return np.array([*self.library.rand(2).tolist(), *drawn])
 
 
 def test_workers_draw_pytorchs_random_numbers(torch):

@@ -126,5 +126,14 @@ def test_anomaly_mode_of_torch_is_content_with_infinity():
     assert x.grad.isinf().all()
 
 
+def test_the_readme_counts_the_cards():
+    pytest.importorskip("yaml", reason="the extra lab is not installed")
+    from pellucid.lab.cards import read_deck
+
+    cards = read_deck(None).cards
+    told = f"{sum(bool(card.proof) for card in cards)} of the {len(cards)} cards"
+    assert told in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 if __name__ == "__main__":
     run_page(Path(sys.argv[1]))

@@ -215,6 +215,90 @@ def test_a_strangers_operator_is_asked():
         def __radd__(self, other):
             return "added"
 
-    assert torch.ones(2) + Stranger() == "added"
-    with pytest.raises(TypeError, match="not Stranger"):
+        def __rmatmul__(self, other):
+            return "multiplied"
+
+    assert torch.ones(2) + Stranger() == "added" and torch.ones(2) @ Stranger() == "multiplied"
+    with pytest.raises(TypeError, match=r"unsupported operand type\(s\) for \*: 'Tensor' and 'Stranger'"):
         torch.ones(2) * Stranger()
+    for function in (torch.add, torch.mul, torch.matmul):  # functions ask nobody
+        with pytest.raises(TypeError, match="not Stranger"):
+            function(torch.ones(2), Stranger())
+
+
+# --- mistakes that are made every day: the message shows the way out
+
+F = torch.nn.functional
+SCORES = torch.ones(4, 3)
+
+
+class Unready(torch.nn.Module):
+    def __init__(self):
+        self.layer = torch.nn.Linear(2, 3)
+
+
+class Layers(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = [torch.nn.Linear(2, 2)]
+
+
+MISTAKES = {
+    "a target of floats": (lambda: F.cross_entropy(SCORES, torch.ones(4)), RuntimeError, "target.long()"),
+    "classes from 1": (lambda: F.cross_entropy(SCORES, torch.tensor([1, 2, 3, 1])), IndexError, "from 0"),
+    "a column of targets": (lambda: F.cross_entropy(SCORES, torch.zeros(4, 1).long()), RuntimeError, "squeeze(1)"),
+    "one-hot targets": (lambda: F.cross_entropy(SCORES, torch.zeros(4, 3).long()), RuntimeError, "argmax(1)"),
+    "logits for chances": (
+        lambda: F.binary_cross_entropy(torch.tensor([1.5]), torch.ones(1)), RuntimeError, "_with_logits",
+    ),
+    "a column of chances": (
+        lambda: F.binary_cross_entropy(torch.ones(4, 1), torch.ones(4)), ValueError, "target.view_as(input)",
+    ),
+    "a loss called at once": (
+        lambda: torch.nn.CrossEntropyLoss(SCORES, torch.tensor([0, 1, 2, 1])), RuntimeError, "CrossEntropyLoss()(input",
+    ),
+    "numbers of NumPy": (
+        lambda: torch.nn.Linear(3, 2)(torch.ones(2, 3, dtype=torch.float64)), RuntimeError, "x.float()",
+    ),
+    "no super().__init__()": (Unready, AttributeError, "Unready.__init__ has not called super().__init__() yet"),
+    "no forward": (lambda: torch.nn.Module()(1), NotImplementedError, "def forward(self, x)"),
+    "layers in a list": (lambda: torch.optim.SGD(Layers().parameters(), 0.1), ValueError, "nn.ModuleList"),
+    "another size in the file": (
+        lambda: torch.nn.Linear(2, 3).load_state_dict(torch.nn.Linear(4, 3).state_dict()), RuntimeError,
+        "build the model with the sizes in the file",
+    ),
+    "ragged batches": (lambda: torch.stack([torch.ones(2), torch.ones(3)]), RuntimeError, "pad_sequence"),
+    "no room": (lambda: torch.ones(2, 3).view(4, 2), RuntimeError, "has room for 8 elements, not for 6"),
+    "no such class": (
+        lambda: F.one_hot(torch.tensor([3]), 3), RuntimeError, "the largest is 3, num_classes is 3",
+    ),
+    "no data": (
+        lambda: torch.utils.data.DataLoader([], shuffle=True), ValueError, "the dataset is empty: its length is 0",
+    ),
+    "heads": (lambda: torch.nn.MultiheadAttention(10, 3), AssertionError, "10 is not by 3"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_everyday_mistakes_are_told_the_way_out(mistake):
+    run, kind, told = MISTAKES[mistake]
+    assert told in message(run, kind)
+
+
+def test_a_text_is_not_taken_for_a_pickle(tmp_path):
+    (tmp_path / "notes.pt").write_text("hello world")
+    text = message(lambda: torch.load(tmp_path / "notes.pt"), torch.serialization.UnpicklingError)
+    assert "it is neither a zip archive nor PyTorch's older format" in text and "weights_only=False" not in text
+
+
+class Pictures:
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        raise KeyError(f"picture {i}")
+
+
+def test_the_error_of_a_worker_is_shown_in_lines():
+    text = message(lambda: list(torch.utils.data.DataLoader(Pictures(), num_workers=1)), KeyError)
+    assert "\nKeyError: 'picture 0'" in text and "\\n" not in text

@@ -9,6 +9,7 @@ import pytest
 
 import pellucid as torch
 from pellucid import nn
+from pellucid.errors import printable
 from pellucid.explorer import Training, examples, explore, page, snapshot, snapshot_source, watching
 from pellucid.explorer.snapshot import changed, look
 from pellucid.scalar import Value
@@ -114,7 +115,7 @@ def test_X6_xor_training():
 def test_examples_are_all_there():
     names = [each["id"] for each in examples()]
     assert names[:8] == ["chain", "loss", "accumulation", "sliders", "layer", "softmax", "relu-tanh", "xor"]
-    assert names[8:] == ["nan", "vanishing", "detach"]
+    assert names[8:] == ["nan", "vanishing", "detach", "shapes"]
 
 
 GOLDEN = [
@@ -452,9 +453,9 @@ def test_what_the_user_wrote_stays_data(payload):
     text = page(seen, payload)
     data = text.split('id="data">')[1].split("</script>")[0]
     assert not set(data) & set("<>&\u2028\u2029") and data.isascii()
-    assert json.loads(data)["examples"][0]["nodes"][0]["name"] == payload
+    assert json.loads(data)["examples"][0]["nodes"][0]["name"] == printable(payload)
     assert text.count("<script") == 2 and text.count("</script>") == 2
-    assert f"<title>{html.escape(payload)}</title>" in text
+    assert f"<title>{html.escape(printable(payload) or seen['title'])}</title>" in text
 
 
 def test_a_notebook_gets_a_frame_with_everything_escaped():

@@ -301,7 +301,7 @@ def test_the_command_writes_one_file(tmp_path):
         [*command[:4], "a.b", "--save", str(out)], capture_output=True, text=True, timeout=60, check=False
     )
     assert bad.returncode == 2
-    assert "a.b" in bad.stdout
+    assert "a.b" in bad.stderr
     for typed in ("a\x1b[31m", "\x1b]0;title\x07.py"):
         hostile = subprocess.run([*command[:4], typed], capture_output=True, text=True, timeout=60, check=False)
         assert hostile.returncode == 2 and hostile.stdout.strip().replace("\n", "").isprintable()

@@ -1,6 +1,7 @@
 """Hooks: the same scenarios run here and in PyTorch; what PyTorch answered is written beside each."""
 
 import gc
+import math
 import weakref
 
 import pytest
@@ -391,9 +392,24 @@ def test_increment_version():
         y.sum().backward()
 
 
-def test_mutation_of_saved_tensors_is_not_offered():
-    with pytest.raises(NotImplementedError, match="allow_mutation_on_saved_tensors"):
-        graph.allow_mutation_on_saved_tensors()
+def test_mutation_of_saved_tensors():
+    x = pl.tensor([1.0, 2.0], requires_grad=True)
+    with graph.allow_mutation_on_saved_tensors():
+        y = x.clone()
+        z = (y * y).sum() + y.exp().sum()
+        y.zero_()
+    z.backward()
+    assert x.grad.tolist() == pytest.approx([2 + math.e, 4 + math.e**2])
+
+
+def test_gradients_at_places_in_the_graph(torch):
+    def scenario(lib):
+        x = lib.tensor([1.0, 2.0], requires_grad=True)
+        y = x * x
+        edges = [lib.autograd.graph.get_gradient_edge(each) for each in (x, y)]
+        return [g.tolist() for g in lib.autograd.grad((y * 3).sum(), edges)]
+
+    assert scenario(pl) == scenario(torch)
 
 
 # --- autograd.grad and autograd.backward

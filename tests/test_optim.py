@@ -12,6 +12,7 @@ import pytest
 import pellucid as pl
 from pellucid import nn, optim
 from pellucid.errors import CaptureError, InplaceError
+from pellucid.optim._line_search import Point, cubic_minimum
 
 TABLE = [
     ("SGD", {}),
@@ -266,6 +267,32 @@ def test_lbfgs_stops_where_the_gradient_is_small(torch):
     assert scenario(pl) == scenario(torch)
 
 
+@pytest.mark.parametrize(
+    ("slope", "line_search"), [(0.0, None), (0.0, "strong_wolfe"), (1.0, None), (3.0, None), (np.nan, None)]
+)
+def test_lbfgs_on_a_line(torch, slope, line_search):
+    """Without gradient, and without curvature, a division by zero gives what it gives in PyTorch."""
+
+    def scenario(lib):
+        x = lib.tensor([1.0, 2.0], dtype=lib.float64, requires_grad=True)
+        optimizer = lib.optim.LBFGS([x], tolerance_grad=-1.0, max_iter=3, line_search_fn=line_search)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = (x * slope).sum()
+            loss.backward()
+            return loss
+
+        return [optimizer.step(closure).item(), x.tolist(), optimizer.state[x]["n_iter"]]
+
+    assert str(scenario(pl)) == str(scenario(torch))
+
+
+def test_a_straight_line_is_lowest_at_the_bound():
+    a, b = (Point(t, -2 * t, np.array([-2.0]), -2.0) for t in (0.0, 1.0))
+    assert cubic_minimum(a, b, (1.01, 10.0)) == 10.0
+
+
 def test_lbfgs_restores_parameters_when_the_closure_fails():
     x = pl.tensor([3.0, 1.0], requires_grad=True)
     optimizer = optim.LBFGS([x], line_search_fn="strong_wolfe")
@@ -349,12 +376,13 @@ def test_loading_refuses_what_does_not_fit_and_changes_nothing():
     assert str(before) == str(problem.state())
 
 
-def test_old_counters_and_options_are_completed():
-    problem = Problem(pl, "Adam", {}).step(1)
+@pytest.mark.parametrize(("name", "late"), [("Adam", "decoupled_weight_decay"), ("Adafactor", "maximize")])
+def test_old_counters_and_options_are_completed(name, late):
+    problem = Problem(pl, name, {}).step(1)
     saved = problem.optimizer.state_dict()
     for kept in saved["state"].values():
         kept["step"] = 7
-    del saved["param_groups"][0]["decoupled_weight_decay"]
+    del saved["param_groups"][0][late]
     problem.optimizer.load_state_dict(saved)
     assert problem.optimizer.state[problem.params[0]]["step"].item() == 7.0
     problem.step(1)
@@ -470,6 +498,63 @@ def test_learning_rate_and_betas_as_tensors():
     assert "lr: 0.03125" in repr(tensors.optimizer)
 
 
+RECORDED = [
+    ("SGD", {"lr": 0.1}, {}, 1e-14), ("SGD", {"lr": 0.1, "maximize": True}, {"weight_decay": 0.1}, 1e-14),
+    ("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}, {"lr": 0.1}, 1e-13),
+    # PyTorch rounds Adam's 1 - beta ** step to float32 here.
+    ("Adam", {}, {"lr": 0.1}, 5e-4), ("Adam", {"lr": 0.1}, {"weight_decay": 0.1}, 5e-4),
+    ("AdamW", {}, {"lr": 0.1}, 5e-4), ("AdamW", {"lr": 0.1}, {"weight_decay": 0.1}, 5e-4),
+    ("NAdam", {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True}, {}, 1e-7),
+    ("RAdam", {"weight_decay": 0.1}, {"lr": 0.1}, 1e-13), ("Adagrad", {"lr": 0.1, "lr_decay": 0.1}, {}, 1e-13),
+    ("Adadelta", {"lr": 0.1}, {}, 1e-13), ("RMSprop", {"lr": 0.1}, {}, 1e-13), ("ASGD", {"lr": 0.1}, {}, 1e-13),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "options", "tensors", "tolerance"), RECORDED)
+def test_gradients_flow_through_differentiable_steps(torch, name, options, tensors, tolerance):
+    def scenario(lib):
+        target = lib.tensor([1.0, 2.0, -0.5], dtype=lib.float64)
+        hyper = {key: lib.tensor(value, dtype=lib.float64, requires_grad=True) for key, value in tensors.items()}
+        start = lib.tensor([0.5, -1.2, 2.0], dtype=lib.float64, requires_grad=True)
+        weight = start.clone()
+        optimizer = getattr(lib.optim, name)([weight], differentiable=True, **options, **hyper)
+        for _ in range(7):
+            current = weight.clone()
+            loss = ((current - target) ** 2).sum() + (current**3).sum() / 10
+            (weight.grad,) = lib.autograd.grad(loss, current, create_graph=True)
+            optimizer.step()
+        gradients = lib.autograd.grad((weight**2).sum(), [start, *hyper.values()])
+        kept = [value for value in optimizer.state[weight].values() if value.ndim]
+        return [value.detach().numpy() for value in (weight, *gradients, *kept)]
+
+    for mine, other in zip(scenario(pl), scenario(torch), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", [name for name in FIRST if name not in ("Adafactor", "Muon")])
+def test_a_differentiable_step_is_the_step(name):
+    """The same numbers as without recording, complex ones too; the gradient comes back to where it should."""
+    for dtype in ("float64", "complex128"):
+        plain, recorded = (pl.tensor([0.5, -1.2, 2.0], dtype=getattr(pl, dtype)) for _ in range(2))
+        one = getattr(optim, name)([plain])
+        other = getattr(optim, name)([recorded], differentiable=True)
+        for step in range(7):
+            plain.grad = pl.tensor([1.0, -0.5, 0.25 * step], dtype=plain.dtype)
+            recorded.grad = plain.grad.clone().requires_grad_()
+            one.step()
+            other.step()
+        np.testing.assert_allclose(recorded.detach().numpy(), plain.numpy(), rtol=1e-13)
+        assert recorded.requires_grad and recorded.grad_fn is not None
+
+
+def test_a_differentiable_step_refuses_leaves():
+    weight = parameter()
+    weight.grad = pl.ones(2)
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):
+        optim.SGD([weight], differentiable=True).step()
+    assert weight.tolist() == [1.0, 1.0]
+
+
 def test_options_may_change_between_steps(torch):
     def scenario(lib):
         problem = Problem(lib, "SGD", {"lr": 0.1}).step(2)
@@ -523,7 +608,7 @@ REFUSED = [
     (lambda p: optim.SGD([p], nesterov=True), ValueError, "Nesterov momentum requires a momentum and zero dampening"),
     (lambda p: optim.SGD([p], lr=pl.tensor([0.1, 0.2])), ValueError, "Tensor lr must be 1-element"),
     (lambda p: optim.SGD([p], fused=True, foreach=True), RuntimeError, "`fused` and `foreach` cannot be `True` toge"),
-    (lambda p: optim.SGD([p], differentiable=True), NotImplementedError, "differentiable=True"),
+    (lambda p: optim.SGD([p], fused=True, differentiable=True), RuntimeError, "`fused` does not support `different"),
     (lambda p: optim.Adam([p], eps=-1), ValueError, "Invalid epsilon value: -1"),
     (lambda p: optim.Adam([p], betas=(1.0, 0.9)), ValueError, "Invalid beta parameter at index 0: 1.0"),
     (lambda p: optim.Adam([p], betas=(pl.tensor(0.9), 0.9)), ValueError, "betas must be either both floats or both"),

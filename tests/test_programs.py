@@ -34,7 +34,7 @@ torch.quantization torch.random torch.sparse torch.special torch.storage torch.t
 torch.utils._pytree torch.utils.benchmark torch.utils.checkpoint torch.utils.collect_env torch.utils.data
 torch.utils.data.dataloader torch.utils.data.dataset torch.utils.data.distributed torch.utils.data.sampler
 torch.utils.dlpack torch.utils.hooks torch.utils.model_zoo torch.version torch._C torch._dynamo torch._dynamo.config
-torch._inductor.config
+torch._inductor.config torch.functional torch.distributed.optim torch.distributed.fsdp.wrap
 """
 
 
@@ -56,19 +56,85 @@ def test_a_missing_module_names_the_scripts_line(tmp_path):
 
 def test_what_is_not_here_says_so_when_it_is_used():
     with as_torch():
+        import torch
         from torch.ao.quantization import quantize_dynamic
+        from torch.distributed.optim import ZeroRedundancyOptimizer
         from torch.fx import Tracer
         from torch.onnx import export
 
         class Mine(Tracer):  # a class may inherit from it: only its use is refused
             pass
 
-        for use in (Mine, export, quantize_dynamic):
+        for use in (Mine, export, quantize_dynamic, ZeroRedundancyOptimizer, torch.distributed.nn.all_reduce):
             with pytest.raises(NotImplementedError, match=r"Pellucid has no torch\.[\s\S]*test_programs.py"):
                 use()
 
 
 PROGRAMS = {
+    "looking at the hooks of a module": """
+import torch
+from torch.nn.utils import prune
+layer = torch.nn.Linear(4, 2)
+prune.random_unstructured(layer, "weight", amount=0.5)
+prune.l1_unstructured(layer, "weight", amount=1)
+print([type(hook).__name__ for hook in layer._forward_pre_hooks.values() if hook._tensor_name == "weight"])
+seen = []
+layer.register_forward_hook(lambda *given: seen.append(len(given)), with_kwargs=True)
+layer.register_forward_hook(lambda *given: seen.append(len(given)))
+layer(torch.ones(1, 4))
+print(seen, len(layer._forward_hooks), list(layer._forward_hooks_with_kwargs.values()))
+layer._forward_hooks.clear()
+layer(torch.ones(1, 4))
+print(seen)
+""",
+    "what a node has saved": """
+import torch
+a, b = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([3.0, 4.0], requires_grad=True)
+y = a * b
+print(y.grad_fn._saved_self is a, y.grad_fn._saved_other is b)
+z = y.exp()
+print(z.grad_fn._saved_result.equal(z), z.grad_fn._saved_result is z, hasattr(z.grad_fn, "_saved_other"))
+z.sum().backward()
+try:
+    z.grad_fn._saved_result
+except RuntimeError as error:
+    print("second time" in str(error))
+""",
+    "a tangent is given back as it came": """
+import torch
+from torch.autograd import forward_ad
+primal, tangent = torch.ones(2, 2, dtype=torch.double), torch.full((2, 2), 2.0)
+with forward_ad.dual_level():
+    dual = forward_ad.make_dual(primal, tangent)
+    print(forward_ad.unpack_dual(dual).tangent is tangent, forward_ad.unpack_dual(dual * dual).tangent)
+""",
+    "two tensors exchanged": """
+import torch
+a, b = torch.nn.Parameter(torch.ones(2)), torch.zeros(3)
+a.grad = torch.full((2,), 5.0)
+torch.utils.swap_tensors(a, b)
+(b * 2).sum().backward()
+print(a, b, a.grad, b.grad, type(b).__name__)
+""",
+    "names that libraries import": """
+import torch
+from torch.distributions.utils import _standard_normal, _sum_rightmost
+from torch.functional import einsum, norm
+from torch.serialization import MAP_LOCATION
+from functorch import grad, vmap
+from torch.utils.benchmark import Timer
+from torch.utils.checkpoint import get_device_states, set_device_states
+torch.manual_seed(3)
+print(_standard_normal(torch.Size([2]), torch.float32, None), _sum_rightmost(torch.ones(2, 3), 1))
+set_device_states(*get_device_states(torch.ones(2)))
+print(torch.cuda._initialized)
+timer = Timer('''
+    y = torch.ones(2)
+    y + x
+    ''', globals={"x": 1})
+print(vmap(grad(torch.sin))(torch.zeros(2)))
+print(timer.timeit(3).number_per_run, einsum("i,i", torch.ones(2), torch.ones(2)))
+""",
     # a scaler that is meant for CUDA does nothing: the loss that goes back is the loss
     "mixed precision for CUDA on a machine without": """
 import torch

@@ -19,6 +19,7 @@ from pellucid.core import backward
 from pellucid.core.tensor import wrap
 from pellucid.ops.operation import Operation, Sample, binary_samples, call, unary_samples
 from pellucid.testing import claims
+from pellucid.transforms.differences import reals
 
 DISTINCT = claims.distinct_operations()
 # About two units in the last place of a half; wider types allow for another order of operations.
@@ -140,7 +141,7 @@ def difference(ours: np.ndarray, theirs: np.ndarray, name: str, gradient: bool) 
     if ours.shape != theirs.shape:
         return f"shape {ours.shape}, expected {theirs.shape}"
     kind = np.complex128 if theirs.dtype.kind == "c" else np.float64
-    a, b = claims.reals(ours.astype(kind)), claims.reals(theirs.astype(kind))
+    a, b = reals(ours.astype(kind)), reals(theirs.astype(kind))
     largest = min(float(np.abs(b[np.isfinite(b)]).max(initial=0)), 8.0)
     rtol = TOLERANCE[name]
     # A gradient is a sum of terms of the size of the weights; a value may be as small as its inputs.

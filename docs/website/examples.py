@@ -33,6 +33,8 @@ def likely_calls(path: str, thing: Any) -> Iterable[str]:
         return module_calls(path, name)
     if home == "torch.distributions" and inspect.isclass(thing):
         return distribution_calls(path)
+    if name.startswith("new_"):
+        return new_calls(f"torch.tensor([1, 2]).{name}")
     if home == "torch.Tensor":
         return (f"{NUMBERS}.{name}" + ("" if is_attribute(thing) else "()"),)
     if home == "torch.nn.init":
@@ -44,6 +46,12 @@ def likely_calls(path: str, thing: Any) -> Iterable[str]:
 
 def is_attribute(thing: Any) -> bool:
     return isinstance(thing, property) or not callable(thing)
+
+
+def new_calls(call: str) -> Iterable[str]:
+    """A `new_` method keeps the dtype; what it leaves unset is not shown."""
+    unset = [f"{call}((2, 3), (3, 1)).shape", f"{call}(2, 3).shape"]
+    return unset if "empty" in call else [f"{call}(3)", f"{call}((3,), 7)"]
 
 
 def module_calls(path: str, name: str) -> Iterable[str]:
@@ -133,7 +141,7 @@ def tried(words: str) -> str | None:
     if first != again or first == "None" or " at 0x" in first or len(first) > LONGEST:
         return None
     seed = "" if first == other else ">>> _ = torch.manual_seed(0)\n"
-    return f"{seed}>>> {words}\n{first}"
+    return f">>> import pellucid as torch\n{seed}>>> {words}\n{first}"
 
 
 def evaluated(words: str, seed: int) -> str:

@@ -1,16 +1,18 @@
 """The reference: one entry for every public name, made of signatures, docstrings and the table of operations.
 
-A name whose docstring shows no example gets one that was run to make the page (examples.py).
+A name whose docstring shows no example gets one that was run to make the page (examples.py). A further name of a thing
+leads to its main one, and `names` in a text to their entries (book.py).
 """
 
 import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from book import Book, target_of
 from examples import example
 from sources import Sources
 
@@ -81,18 +83,25 @@ INTERNAL = {"array", "node", "cut", "window", "from_data", "to_device"}  # of a 
 def reference_pages(sources: Sources) -> dict[str, str]:
     """The text of every page of the reference, by file name."""
     load_families()
-    pages = {"tensor.md": tensor_page(sources), "diagnose.md": diagnose_page(sources)}
-    pages |= torch_pages(sources)
+    listed = list(contents())
+    book = Book({file: things for file, _, _, things in listed}, sources)
+    pages = {file: page(title, about, things, book) for file, title, about, things in listed}
+    return pages | {"index.md": index_page(pages)}
+
+
+def contents() -> Iterable[tuple[str, str, str, dict[str, Any]]]:
+    """Every page: its file, title, what it is about, and the things that have an entry on it, by their paths."""
+    yield "tensor.md", "torch.Tensor", tensor_head(), tensor_things()
+    yield from torch_pages()
     for file, title, modules, about in NAMESPACES:
-        listed = {path: thing for module in modules for path, thing in public(module).items()}
-        pages[file] = page(title, about, listed, sources)
-    pages["index.md"] = index_page(pages)
-    return pages
+        yield file, title, about, {path: thing for module in modules for path, thing in public(module).items()}
+    watching = "Everything here watches: it explains gradients, finds what is wrong, and changes nothing."
+    yield "diagnose.md", "Seeing through it", watching, {f"torch.{name}": getattr(pellucid, name) for name in DIAGNOSE}
 
 
-def page(title: str, about: str, things: Mapping[str, Any], sources: Sources) -> str:
+def page(title: str, about: str, things: Mapping[str, Any], book: Book) -> str:
     order = sorted(things, key=in_order)
-    return "\n\n".join([f"# {title}", about, *(entry(path, things[path], sources) for path in order)]) + "\n"
+    return "\n\n".join([f"# {title}", about, *(entry(path, things[path], book) for path in order)]) + "\n"
 
 
 def in_order(path: str) -> tuple[str, bool, str]:
@@ -124,42 +133,42 @@ def published() -> dict[str, Operation]:
     return {f"torch.{path}": operation for path, operation in OPERATIONS.items()}
 
 
-def torch_pages(sources: Sources) -> dict[str, str]:
+def torch_pages() -> Iterable[tuple[str, str, str, dict[str, Any]]]:
     """The main namespace, in pages by first letter: operations and everything else that is callable."""
-    things = {f"torch.{name}": thing for name in dir(pellucid) if is_main(name, thing := getattr(pellucid, name))}
-    things |= {f"torch.{name}": getattr(pellucid, name) for name in pellucid._FROM if name not in DIAGNOSE}
+    names = [name for name in {*dir(pellucid), *pellucid._FROM} if name not in DIAGNOSE]
+    things = {f"torch.{name}": thing for name in names if is_main(name, thing := getattr(pellucid, name))}
     things |= {path: each for path, each in published().items() if path.count(".") == 1}
     things.pop("torch.Tensor", None)  # has a page of its own
-    pages = {}
     for letters in LETTERS:
         chosen = {path: thing for path, thing in things.items() if path[len("torch.")].lower() in letters}
         span = f"{letters.strip('_')[0]} to {letters[-1]}" if len(letters) > 1 else letters
         title = f"torch: {span.upper()}".replace(" TO ", " to ")
-        pages[f"torch-{letters.strip('_')[0]}.md"] = page(title, "Names of the main namespace.", chosen, sources)
-    return pages
+        yield f"torch-{letters.strip('_')[0]}.md", title, "Names of the main namespace.", chosen
 
 
 def is_main(name: str, thing: Any) -> bool:
     return not name.startswith("_") and callable(thing) and is_ours(thing, pellucid)
 
 
-def diagnose_page(sources: Sources) -> str:
-    about = "Everything here watches: it explains gradients, finds what is wrong, and changes nothing."
-    return page("Seeing through it", about, {f"torch.{name}": getattr(pellucid, name) for name in DIAGNOSE}, sources)
+def tensor_things() -> dict[str, Any]:
+    """The methods and attributes of a tensor that are no operations."""
+    names = [name for name in tensor_names() if name.rstrip("_") not in OPERATIONS]
+    return {f"torch.Tensor.{name}": inspect.getattr_static(pellucid.Tensor, name) for name in names}
 
 
-def tensor_page(sources: Sources) -> str:
-    """The methods and attributes of a tensor; those that are operations too are told in one table."""
-    names = [name for name in dir(pellucid.Tensor) if not name.startswith("_") and name not in INTERNAL]
-    twins = {name: OPERATIONS[name.rstrip("_")] for name in names if name.rstrip("_") in OPERATIONS}
-    lines = [
-        "# torch.Tensor", "An array that remembers how it was made. A name with `_` at its end works in place.",
-        "## Methods that are functions too { #functions }",
-        "`x.name(...)` is `torch.name(x, ...)`.",
-        ", ".join(f"[`{name}`]({letter_page(each.name)}#torch.{each.name})" for name, each in twins.items()),
+def tensor_names() -> list[str]:
+    return [name for name in dir(pellucid.Tensor) if not name.startswith("_") and name not in INTERNAL]
+
+
+def tensor_head() -> str:
+    """What a tensor is, and its methods that are operations too, each with a link to it."""
+    twins = {name: OPERATIONS[name.rstrip("_")] for name in tensor_names() if name.rstrip("_") in OPERATIONS}
+    links = (f"[`{name}`]({letter_page(each.name)}#torch.{each.name})" for name, each in twins.items())
+    parts = [
+        "An array that remembers how it was made. A name with `_` at its end works in place.",
+        "## Methods that are functions too { #functions }", "`x.name(...)` is `torch.name(x, ...)`.", ", ".join(links),
     ]  # fmt: skip
-    own = {f"torch.Tensor.{name}": inspect.getattr_static(pellucid.Tensor, name) for name in names if name not in twins}
-    return "\n\n".join([*lines, *(entry(path, thing, sources) for path, thing in own.items())]) + "\n"
+    return "\n\n".join(parts)
 
 
 def letter_page(name: str) -> str:
@@ -170,25 +179,33 @@ def letter_page(name: str) -> str:
 # --- one entry
 
 
-def entry(path: str, thing: Any, sources: Sources) -> str:
-    """Heading, signature, documentation, example, source."""
-    operation = thing if isinstance(thing, Operation) else None
-    target = operation.function if operation else thing
-    doc = inspect.cleandoc(operation.doc) if operation else documentation(target)
-    parts = [
-        f"## {escaped(path)} {{ #{path} }}",
-        f"```python\n{path}{folded(signature(target), path)}\n```",
-        as_markdown(doc),
-    ]
+def entry(path: str, thing: Any, book: Book) -> str:
+    """Heading, signature, documentation, example, source; for a further name of a thing, the way to the main one."""
+    short = path.rpartition(".")[2]  # in the page's own table of contents, where there is little room
+    head = f"## {escaped(path)} {{ #{path} data-toc-label='{short}' }}"
+    call = f"```python\n{path}{folded(signature(target_of(thing)), path)}\n```"
+    if path in book.mains:
+        summary = book.linked(escaped(first_paragraph(doc_of(thing))), path, thing)
+        return f"{head}\n\n{call}\n\n{summary}\n\nThe same as {book.link(book.mains[path])}."
+    return "\n\n".join(part for part in (head, call, *body(path, thing, book)) if part)
+
+
+def body(path: str, thing: Any, book: Book) -> Iterable[str]:
+    target, doc = target_of(thing), doc_of(thing)
+    yield as_markdown(doc, lambda line: book.linked(line, path, thing))
     if ">>>" not in doc:
-        parts.append(example(path, thing))
-    if operation:
-        parts.append(forms(operation))
+        yield example(path, thing)
+    if isinstance(thing, Operation):
+        yield forms(thing)
     if inspect.isclass(target):
-        parts.append(members(target))
-    place = sources.page_of_module(operation.home) if operation else sources.link(target)
-    parts.append(f"[source](../source/{place})" if place else "")
-    return "\n\n".join(part for part in parts if part)
+        yield members(target)
+    sources = book.sources
+    place = sources.page_of_module(thing.home) if isinstance(thing, Operation) else sources.link(target)
+    yield f"[source](../source/{place})" if place else ""
+
+
+def doc_of(thing: Any) -> str:
+    return inspect.cleandoc(thing.doc) if isinstance(thing, Operation) else documentation(thing)
 
 
 def documentation(thing: Any) -> str:
@@ -196,9 +213,8 @@ def documentation(thing: Any) -> str:
 
 
 def signature(thing: Any) -> str:
-    """The arguments and their defaults. What is told by `Any` is left out."""
-    thing = thing.fget if isinstance(thing, property) else thing
-    if thing is None or not callable(thing):
+    """The arguments and their defaults; nothing for a property. What is told by `Any` is left out."""
+    if not callable(thing):
         return ""
     try:
         found = inspect.signature(thing)
@@ -263,8 +279,8 @@ def forms(operation: Operation) -> str:
 # --- docstrings as Markdown
 
 
-def as_markdown(doc: str) -> str:
-    """Prompts with what they print become fenced blocks; the rest is text."""
+def as_markdown(doc: str, linked: Callable[[str], str]) -> str:
+    """Prompts with what they print become fenced blocks; the rest is text with its links."""
     out: list[str] = []
     shown = False
     for line in doc.splitlines():
@@ -274,7 +290,7 @@ def as_markdown(doc: str) -> str:
         elif shown and not line.strip():
             out += ["```"]
             shown = False
-        out.append(line.replace("<BLANKLINE>", "") if shown else text(line))
+        out.append(line.replace("<BLANKLINE>", "") if shown else linked(text(line)))
     return "\n".join([*out, "```"] if shown else out).strip()
 
 
@@ -304,13 +320,7 @@ def index_page(pages: Mapping[str, str]) -> str:
         "One entry for every public name. `torch` stands for `pellucid`: import it as you like.",
     ]
     lines += ["", "| page | | names |", "|---|---|---|"]
-    order = [
-        "tensor.md",
-        *(f"torch-{letters.strip('_')[0]}.md" for letters in LETTERS),
-        *(each[0] for each in NAMESPACES),
-    ]
-    for file in [*order, "diagnose.md"]:
-        content = pages[file]
+    for file, content in pages.items():
         title, about = content.removeprefix("# ").split("\n\n")[:2]
         count = len(re.findall(r"^## .* \{ #(?:torch|pellucid)\.", content, re.MULTILINE))
         lines.append(f"| [{title}]({file}) | {about} | {count} |")

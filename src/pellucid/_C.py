@@ -5,11 +5,17 @@ from typing import Any
 from pellucid.absent import absent
 from pellucid.core.tensor import Tensor as TensorBase
 from pellucid.dtypes import device, dtype, layout, memory_format
+from pellucid.interop.subclasses import disabled_torch_function, nobody_asked
 from pellucid.ops.streams import Generator
 
-__all__ = ["Generator", "TensorBase", "device", "dtype", "layout", "memory_format"]
+__all__ = [
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "TensorBase", "device", "dtype", "layout",
+    "memory_format",
+]  # fmt: skip
 
 _TensorBase = TensorBase
+DisableTorchFunction = DisableTorchFunctionSubclass = nobody_asked
+_disabled_torch_function_impl = disabled_torch_function
 
 
 def _log_api_usage_once(*args: Any) -> None:

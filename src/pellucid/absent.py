@@ -4,14 +4,17 @@ Many programs import torch.onnx or torch.fx and use them only when an option ask
 """
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from pellucid.core.provenance import here
 from pellucid.errors import explain
 
 
-def absent(module: str, names: str, why: str, try_: str | None = None) -> Callable[[str], Any]:
+def absent(module: str, names: str | None, why: str, try_: str | None = None) -> Callable[[str], Any]:
     """A `__getattr__` for a module: each of the names is a class that can be inherited from but not called.
+
+    None stands for every name there is.
 
     >>> tracer = absent("torch.fx", "Tracer Graph", "programs are not traced to fx graphs")("Tracer")
     >>> try:
@@ -20,10 +23,10 @@ def absent(module: str, names: str, why: str, try_: str | None = None) -> Callab
     ...     print(str(error).splitlines()[0])
     Pellucid has no torch.fx.Tracer
     """
-    known = frozenset(names.split())
+    known = None if names is None else frozenset(names.split())
 
     def __getattr__(name: str) -> Any:
-        if name not in known:
+        if name.startswith("__") if known is None else name not in known:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
         def refuse(*args: Any, **kwargs: Any) -> Any:
@@ -32,3 +35,15 @@ def absent(module: str, names: str, why: str, try_: str | None = None) -> Callab
         return type(name, (), {"__new__": refuse, "__doc__": f"Not here: {why}.", "__module__": module})
 
     return __getattr__
+
+
+def absent_module(name: str, why: str, try_: str | None = None) -> ModuleType:
+    """A module whose every name can be imported and inherited from, and refuses to be called.
+
+    >>> absent_module("torch.distributed.fsdp", "Pellucid trains in one process").FullyShardedDataParallel
+    <class 'torch.distributed.fsdp.FullyShardedDataParallel'>
+    """
+    module = ModuleType(name)
+    module.__path__ = []
+    module.__getattr__ = absent(name, None, why, try_)  # type: ignore[method-assign]
+    return module

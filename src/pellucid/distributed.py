@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pellucid.absent import absent
+from pellucid.absent import absent, absent_module
 
 
 def is_available() -> bool:
@@ -51,6 +51,11 @@ all_gather_into_tensor all_gather_object all_reduce all_to_all all_to_all_single
 broadcast_object_list gather gather_object get_backend group init_device_mesh irecv isend monitored_barrier
 new_group recv reduce reduce_scatter reduce_scatter_tensor scatter scatter_object_list send
 """
-__getattr__ = absent(
-    "torch.distributed", NAMES, "Pellucid trains in one process", "guard it with `if torch.distributed.is_available():`"
-)
+MODULES = "algorithms autograd checkpoint elastic fsdp nn optim pipelining rpc tensor"
+WHY = "Pellucid trains in one process", "guard it with `if torch.distributed.is_available():`"
+
+
+def __getattr__(name: str) -> Any:
+    if name in MODULES.split():
+        return absent_module(f"torch.distributed.{name}", *WHY)
+    return absent("torch.distributed", NAMES, *WHY)(name)

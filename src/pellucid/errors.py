@@ -79,7 +79,21 @@ class CaptureError(RuntimeError):
 
 
 class CheckpointError(RuntimeError):
-    """A checkpointed function did something else when it was run again for backward."""
+    """A checkpointed function did something else when it was run again for backward.
+
+    >>> import pellucid as torch
+    >>> from pellucid.utils.checkpoint import CheckpointError, checkpoint
+    >>> x, runs = torch.ones(2, requires_grad=True), []
+    >>> def differently(x):
+    ...     runs.append(1)
+    ...     return x.exp() if len(runs) == 1 else x.sin()
+    >>> y = checkpoint(differently, x, use_reentrant=False)
+    >>> try:
+    ...     y.sum().backward()
+    ... except CheckpointError as error:
+    ...     print(str(error).splitlines()[0])
+    checkpoint: Recomputed values for the following tensors have different metadata than during the ...
+    """
 
 
 class GradcheckError(RuntimeError):
@@ -87,4 +101,12 @@ class GradcheckError(RuntimeError):
 
 
 class LinAlgError(RuntimeError):
-    """A matrix has no inverse or no decomposition of the kind that was asked for; also `linalg.LinAlgError`."""
+    """A matrix has no inverse or no decomposition of the kind that was asked for; also `linalg.LinAlgError`.
+
+    >>> import pellucid as torch
+    >>> try:
+    ...     torch.linalg.inv(torch.zeros(2, 2))
+    ... except torch.linalg.LinAlgError as error:
+    ...     print(str(error).splitlines()[0])
+    linalg.inv: The diagonal element 1 is zero, the inversion could not be completed because the input ...
+    """

@@ -10,18 +10,9 @@ from typing import Any
 
 from pellucid.transforms.batch import vmap
 from pellucid.transforms.forward import jvp
-from pellucid.transforms.functional import (
-    functional_call,
-    functionalize,
-    grad,
-    grad_and_value,
-    hessian,
-    jacfwd,
-    jacrev,
-    linearize,
-    stack_module_state,
-    vjp,
-)
+from pellucid.transforms.jacobians import hessian, jacfwd, jacrev
+from pellucid.transforms.reverse import grad, grad_and_value, linearize, vjp
+from pellucid.transforms.stateless import functional_call, functionalize, stack_module_state
 
 __all__ = [
     "functional_call",

@@ -37,7 +37,15 @@ export = unused = ignore
 
 
 class ScriptModule(Module):
-    """A plain module."""
+    """A plain module.
+
+    >>> import pellucid as torch
+    >>> class Doubled(torch.jit.ScriptModule):
+    ...     def forward(self, x):
+    ...         return 2 * x
+    >>> Doubled()(torch.tensor(3.0))
+    tensor(6.)
+    """
 
 
 ScriptFunction = RecursiveScriptModule = ScriptModule
@@ -55,12 +63,23 @@ def Attribute(value: Any, type: Any) -> Any:
 
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call the function now; `wait` gives its result."""
+    """Call the function now; `wait` gives its result.
+
+    >>> import pellucid as torch
+    >>> future = torch.jit.fork(max, 3, 5)
+    >>> torch.jit.wait(future)
+    5
+    """
     return func(*args, **kwargs)
 
 
 def wait(future: Any) -> Any:
-    """What `fork` gave."""
+    """What `fork` gave.
+
+    >>> import pellucid as torch
+    >>> torch.jit.wait(torch.jit.fork(max, 3, 5))
+    5
+    """
     return future
 
 

@@ -66,7 +66,16 @@ class Entry:
 
 @dataclass
 class Report:
-    """What a graph keeps for backward; prints as a table."""
+    """What a graph keeps for backward; prints as a table.
+
+    >>> import pellucid as torch
+    >>> x = torch.ones(1000, requires_grad=True)
+    >>> kept = torch.memory.report((x.exp() * x.sin()).sum())
+    >>> kept.total, kept.arrays, kept.leaves
+    (8000, 2, 4000)
+    >>> kept.by_operation()
+    {'exp': 4000, 'mul': 4000}
+    """
 
     entries: list[Entry] = field(default_factory=list)
     recomputed: int = 0  # values that a checkpoint computes again instead of keeping
@@ -197,7 +206,15 @@ class Watcher:
 
 
 class Track:
-    """The memory of a block, relative to its beginning, in bytes."""
+    """The memory of a block, relative to its beginning, in bytes.
+
+    >>> import pellucid as torch
+    >>> with torch.memory.track(timeline=True) as used:
+    ...     x = torch.ones(1_000_000)  # 4 MB
+    ...     y = (x * 2).sum()  # 4 MB more for a moment
+    >>> used.peak > 8_000_000, used.end < 5_000_000, len(used.timeline)
+    (True, True, 2)
+    """
 
     def __init__(self) -> None:
         self.start = 0
@@ -253,7 +270,17 @@ class Layer:
 
 
 class Plan:
-    """Predicted memory of a sequential model for each number of checkpointed segments; prints as a table."""
+    """Predicted memory of a sequential model for each number of checkpointed segments; prints as a table.
+
+    >>> import pellucid as torch
+    >>> model = torch.nn.Sequential(*(torch.nn.Tanh() for _ in range(16)))
+    >>> plan = torch.memory.plan(model, torch.ones(1000))
+    >>> print(plan)
+    segments  predicted  less  measured
+           1    62.5 KB    0%            no checkpointing
+           4    27.3 KB   56%            <- recommended
+          16    62.5 KB    0%
+    """
 
     def __init__(self, functions: Sequence[Callable[..., Any]], input: Tensor, layers: list[Layer]) -> None:
         self.functions = functions

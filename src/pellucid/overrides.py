@@ -1,48 +1,136 @@
-"""torch.overrides: what libraries ask before they hand an operation to somebody else's tensors, of which none is here.
+"""torch.overrides: how libraries and classes of their own take part in operations, by `__torch_function__`.
 
-Classes that carry `__torch_function__` are not consulted: every answer is no.
+The work is done in interop/subclasses.py; importing this module prepares it.
 """
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pellucid.core.tensor import Tensor
+from pellucid.core.tensor import Operators, Tensor
+from pellucid.interop import subclasses
+from pellucid.ops.operation import OPERATIONS
 
 __all__ = [
-    "handle_torch_function", "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic",
-    "is_tensor_like", "is_tensor_method_or_property",
+    "TorchFunctionMode", "get_overridable_functions", "handle_torch_function", "has_torch_function",
+    "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like", "is_tensor_method_or_property",
+    "resolve_name", "wrap_torch_function",
 ]  # fmt: skip
+
+subclasses.prepare()
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """False.
+    """Whether the class of an argument wants to be asked.
 
     >>> has_torch_function((1, 2))
     False
     """
-    return False
+    return bool(subclasses.MODES.get()) or bool(subclasses.overloaded(relevant_args))
 
 
 def has_torch_function_unary(arg: Any) -> bool:
-    """False."""
-    return False
+    """Whether the class of an argument wants to be asked."""
+    return has_torch_function((arg,))
 
 
 def has_torch_function_variadic(*args: Any) -> bool:
-    """False."""
-    return False
+    """Whether the class of an argument wants to be asked."""
+    return has_torch_function(args)
 
 
 def handle_torch_function(public_api: Callable[..., Any], relevant_args: Any, *args: Any, **kwargs: Any) -> Any:
-    """Never asked for after `has_torch_function` has said no; refused."""
-    raise NotImplementedError("Pellucid does not consult __torch_function__")
+    """Let the classes of the arguments answer a call of `public_api`.
+
+    >>> import pellucid as torch
+    >>> class Five:
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         return f"5 to {func.__name__}"
+    >>> def double(x):
+    ...     if torch.overrides.has_torch_function((x,)):
+    ...         return torch.overrides.handle_torch_function(double, (x,), x)
+    ...     return 2 * x
+    >>> double(Five())
+    '5 to double'
+    """
+    return subclasses.ask(public_api, subclasses.overloaded(relevant_args), args, kwargs)
+
+
+def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[..., Any]:
+    """A decorator: the function asks the classes of what `dispatcher` returns of its arguments.
+
+    >>> wrap_torch_function(lambda x: (x,))(abs)(-3)
+    3
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            relevant = tuple(dispatcher(*args, **kwargs))
+            if has_torch_function(relevant):
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
+            return function(*args, **kwargs)
+
+        return wrapped
+
+    return decorate
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Whether something is a tensor."""
-    return isinstance(inp, Tensor)
+    """Whether something is a tensor, or has a `__torch_function__`."""
+    return isinstance(inp, Tensor) or hasattr(type(inp), "__torch_function__")
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
     """Whether a function is one of Tensor's methods."""
     return getattr(Tensor, getattr(func, "__name__", ""), None) is func
+
+
+def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
+    """The functions that ask, by the namespace they are in; under Tensor its methods."""
+    found: dict[Any, list[Callable[..., Any]]] = {}
+    for operation in OPERATIONS.values():
+        found.setdefault(operation.module, []).append(operation.function)
+    found[Tensor] = [each for each in vars(Operators).values() if callable(each)]
+    return found
+
+
+def resolve_name(f: Callable[..., Any]) -> str | None:
+    """The public name of a function, None if it has none.
+
+    >>> import pellucid as torch
+    >>> resolve_name(torch.exp), resolve_name(torch.Tensor.exp)
+    ('torch.exp', 'torch.Tensor.exp')
+    """
+    for operation in OPERATIONS.values():
+        if operation.function is f:
+            return f"{operation.module}.{operation.name}"
+    return f"torch.Tensor.{f.__name__}" if is_tensor_method_or_property(f) else None
+
+
+class TorchFunctionMode:
+    """A mode whose `__torch_function__` is asked about every operation inside a `with` block.
+
+    >>> import pellucid as torch
+    >>> class Log(torch.overrides.TorchFunctionMode):
+    ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+    ...         print(func.__name__)
+    ...         return func(*args, **(kwargs or {}))
+    >>> x = torch.ones(2)
+    >>> with Log():
+    ...     y = torch.exp(x) + 1
+    exp
+    add
+    """
+
+    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """What to make of a call; every mode writes its own."""
+        raise NotImplementedError
+
+    def __enter__(self) -> "TorchFunctionMode":
+        subclasses.enter_mode(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        subclasses.leave_mode()

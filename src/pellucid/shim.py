@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import pellucid
+from pellucid.absent import absent_module
 from pellucid.core.provenance import here
 from pellucid.torch_version import TorchVersion
 
@@ -53,7 +54,12 @@ def missing(path: str) -> str:
 
 
 # Modules of other packages that take PyTorch's tensors apart: ours do the same for Pellucid's.
-BESIDE = {"safetensors.torch": "pellucid.serialization.safetensors"}
+BESIDE = {"functorch": "pellucid.func", "safetensors.torch": "pellucid.serialization.safetensors"}
+
+
+# What only several processes need: programs import it at their head, and use it when torchrun starts them.
+BEYOND = "torch.distributed."
+WHY = "Pellucid trains in one process", "start the program without torchrun"
 
 
 def ours(name: str) -> bool:
@@ -78,7 +84,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         except ModuleNotFoundError as error:
             if error.name is None or not path.startswith(error.name):
                 raise
-            found = self.kept_elsewhere(path)
+            found = self.kept_elsewhere(path) or self.beyond(spec.name)
             if found is None:
                 raise ModuleNotFoundError(missing(spec.name), name=spec.name) from None
             module = found
@@ -90,6 +96,10 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         above, _, name = path.rpartition(".")
         found = getattr(sys.modules.get(above), name, None)
         return found if isinstance(found, types.ModuleType) else None
+
+    def beyond(self, name: str) -> types.ModuleType | None:
+        """A module whose names can be imported and inherited from, and refuse to be called."""
+        return absent_module(name, *WHY) if name.startswith(BEYOND) else None
 
     def exec_module(self, module: types.ModuleType) -> None:
         """The module has run already; importing it under another name must not change what it says of itself."""
@@ -145,16 +155,18 @@ def run_script(path: str, arguments: Sequence[str], watched: AbstractContextMana
             with watched:
                 runpy.run_path(path, run_name="__main__")
         except Exception as error:
-            traceback.print_exception(type(error), error, _from(path, error.__traceback__))
+            traceback.print_exception(type(error), error, _of_script(error.__traceback__))
             return 1
         finally:
             sys.argv, sys.path[:] = before
     return 0
 
 
-def _from(path: str, trace: types.TracebackType | None) -> types.TracebackType | None:
-    """A traceback from the script's own first frame on."""
-    rest = trace
-    while rest is not None and rest.tb_frame.f_code.co_filename != path:
-        rest = rest.tb_next
-    return rest or trace
+def _of_script(trace: types.TracebackType | None) -> types.TracebackType | None:
+    """A traceback from the script's own first frame on; None if the script did not begin to run."""
+    while trace is not None and trace.tb_frame.f_code.co_filename in STARTING:
+        trace = trace.tb_next
+    return trace
+
+
+STARTING = (__file__, runpy.__file__, "<frozen runpy>")

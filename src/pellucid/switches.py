@@ -21,7 +21,15 @@ _SETTINGS: dict[str, Any] = {
 
 
 def set_num_threads(threads: int) -> None:
-    """Let so many threads share a kernel; NumPy has threads of its own, see OPENBLAS_NUM_THREADS."""
+    """Let so many threads share a kernel; NumPy has threads of its own, see OPENBLAS_NUM_THREADS.
+
+    >>> import pellucid as torch
+    >>> before = torch.get_num_threads()
+    >>> torch.set_num_threads(1)
+    >>> torch.get_num_threads()
+    1
+    >>> torch.set_num_threads(before)
+    """
     if not isinstance(threads, int) or threads <= 0:
         raise RuntimeError(f"set_num_threads expects a positive integer, got {threads!r}")
     _SETTINGS["threads"] = threads
@@ -34,7 +42,13 @@ def get_num_threads() -> int:
 
 
 def set_num_interop_threads(threads: int) -> None:
-    """Remembered."""
+    """Remembered.
+
+    >>> import pellucid as torch
+    >>> torch.set_num_interop_threads(1)
+    >>> torch.get_num_interop_threads()
+    1
+    """
     _SETTINGS["interop"] = threads
 
 
@@ -61,7 +75,14 @@ def get_float32_matmul_precision() -> str:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Remembered: every operation here gives the same numbers every time."""
+    """Remembered: every operation here gives the same numbers every time.
+
+    >>> import pellucid as torch
+    >>> torch.use_deterministic_algorithms(True)
+    >>> torch.are_deterministic_algorithms_enabled()
+    True
+    >>> torch.use_deterministic_algorithms(False)
+    """
     _SETTINGS["deterministic"] = mode
 
 
@@ -79,7 +100,14 @@ DEBUG_MODES = ("default", "warn", "error")
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """Remembered, like `use_deterministic_algorithms`."""
+    """Remembered, like `use_deterministic_algorithms`.
+
+    >>> import pellucid as torch
+    >>> torch.set_deterministic_debug_mode("error")
+    >>> torch.get_deterministic_debug_mode()
+    2
+    >>> torch.set_deterministic_debug_mode("default")
+    """
     level = DEBUG_MODES.index(debug_mode) if isinstance(debug_mode, str) else debug_mode
     _SETTINGS["deterministic"] = level > 0
 
@@ -90,7 +118,14 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_warn_always(b: bool, /) -> None:
-    """Remembered: Python's own filters decide how often a warning is shown."""
+    """Remembered: Python's own filters decide how often a warning is shown.
+
+    >>> import pellucid as torch
+    >>> torch.set_warn_always(True)
+    >>> torch.is_warn_always_enabled()
+    True
+    >>> torch.set_warn_always(False)
+    """
     _SETTINGS["warn always"] = b
 
 
@@ -100,12 +135,22 @@ def is_warn_always_enabled() -> bool:
 
 
 def compiled_with_cxx11_abi() -> bool:
-    """True: nothing is compiled that could have the old one."""
+    """True: nothing is compiled that could have the old one.
+
+    >>> import pellucid as torch
+    >>> torch.compiled_with_cxx11_abi()
+    True
+    """
     return True
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """False: not supported, as PyTorch says on some processors."""
+    """False: not supported, as PyTorch says on some processors.
+
+    >>> import pellucid as torch
+    >>> torch.set_flush_denormal(True)
+    False
+    """
     return False
 
 

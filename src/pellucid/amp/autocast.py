@@ -100,18 +100,41 @@ def is_autocast_enabled(device_type: str = "cpu") -> bool:
 
 
 def get_autocast_dtype(device_type: str = "cpu") -> Any:
-    """The dtype that autocast computes products in."""
+    """The dtype that autocast computes products in.
+
+    >>> import pellucid as torch
+    >>> with torch.autocast("cpu", dtype=torch.float16):
+    ...     torch.get_autocast_dtype("cpu")
+    torch.float16
+    """
     policy = modes.current().autocast
     return dtypes.bfloat16 if policy is None else policy.dtype
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether autocast works on a device."""
+    """Whether autocast works on a device.
+
+    >>> import pellucid as torch
+    >>> torch.amp.is_autocast_available("cpu")
+    True
+    """
     return device_type == "cpu"
 
 
 def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str = "cpu", cast_inputs: Any = None) -> Any:
-    """Decorate the forward of a custom function: with `cast_inputs` it runs outside of autocast in that dtype."""
+    """Decorate the forward of a custom function: with `cast_inputs` it runs outside of autocast in that dtype.
+
+    >>> import pellucid as torch
+    >>> class Exact(torch.autograd.Function):
+    ...     @staticmethod
+    ...     @torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float32)
+    ...     def forward(ctx, x):
+    ...         return x @ x
+    >>> x = torch.ones(2, 2)
+    >>> with torch.autocast("cpu"):
+    ...     print((x @ x).dtype, Exact.apply(x).dtype)
+    torch.bfloat16 torch.float32
+    """
     if fwd is None:
         return lambda function: custom_fwd(function, device_type=device_type, cast_inputs=cast_inputs)
 
@@ -127,5 +150,22 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str = "cpu
 
 
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str = "cpu") -> Any:
-    """Decorate the backward of a custom function: it needs nothing here."""
+    """Decorate the backward of a custom function: it needs nothing here.
+
+    >>> import pellucid as torch
+    >>> class Doubled(torch.autograd.Function):
+    ...     @staticmethod
+    ...     @torch.amp.custom_fwd(device_type="cpu")
+    ...     def forward(ctx, x):
+    ...         return 2 * x
+    ...
+    ...     @staticmethod
+    ...     @torch.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, grad):
+    ...         return 2 * grad
+    >>> x = torch.tensor(1.0, requires_grad=True)
+    >>> Doubled.apply(x).backward()
+    >>> x.grad
+    tensor(2.)
+    """
     return (lambda function: function) if bwd is None else bwd

@@ -64,8 +64,9 @@ def Variable(data: Any, requires_grad: bool = False, volatile: bool = False) -> 
 
 
 def _sequence(value: Any, what: str) -> tuple[Tensor, ...]:
-    """One tensor or several, as a tuple."""
-    tensors = (value,) if isinstance(value, Tensor) else tuple(value)
+    """One tensor or several, as a tuple; also places in the graph."""
+    given = (value,) if isinstance(value, (Tensor, graph.GradientEdge)) else tuple(value)
+    tensors = tuple([graph.tensor_at(each) if isinstance(each, graph.GradientEdge) else each for each in given])
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{what} must be Tensors, not {type(tensor).__name__}")

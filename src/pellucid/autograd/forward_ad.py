@@ -26,20 +26,47 @@ LEVELS: ContextVar[tuple[int, ...]] = ContextVar("pellucid_dual_levels", default
 
 
 class UnpackedDualTensor(NamedTuple):
-    """The two parts of a dual tensor; the tangent is None for a tensor that does not move."""
+    """The two parts of a dual tensor; the tangent is None for a tensor that does not move.
+
+    >>> import pellucid as torch
+    >>> from pellucid.autograd import forward_ad
+    >>> with forward_ad.dual_level():
+    ...     moving = forward_ad.make_dual(torch.tensor(3.0), torch.tensor(1.0))
+    ...     parts = forward_ad.unpack_dual(moving * moving)
+    >>> parts.primal, parts.tangent
+    (tensor(9.), tensor(6.))
+    """
 
     primal: Tensor
     tangent: Tensor | None
 
 
 def enter_dual_level() -> int:
-    """Begin a level of forward mode and return its number."""
+    """Begin a level of forward mode and return its number.
+
+    >>> import pellucid as torch
+    >>> from pellucid.autograd import forward_ad
+    >>> level = forward_ad.enter_dual_level()
+    >>> x = forward_ad.make_dual(torch.tensor(3.0), torch.tensor(1.0))
+    >>> forward_ad.unpack_dual(x * x).tangent
+    tensor(6.)
+    >>> forward_ad.exit_dual_level(level=level)
+    """
     LEVELS.set((*LEVELS.get(), next_level()))
     return len(LEVELS.get()) - 1
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """End the level entered last: tangents made in it can no longer be unpacked."""
+    """End the level entered last: tangents made in it can no longer be unpacked.
+
+    >>> import pellucid as torch
+    >>> from pellucid.autograd import forward_ad
+    >>> level = forward_ad.enter_dual_level()
+    >>> x = forward_ad.make_dual(torch.tensor(3.0), torch.tensor(1.0))
+    >>> forward_ad.exit_dual_level(level=level)
+    >>> forward_ad.unpack_dual(x).tangent is None
+    True
+    """
     levels = LEVELS.get()
     if not levels or (level is not None and level != len(levels) - 1):
         raise RuntimeError(
@@ -49,7 +76,15 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 
 class dual_level:
-    """A level of forward mode for the length of a `with` block (or of a decorated function). Levels may be nested."""
+    """A level of forward mode for the length of a `with` block (or of a decorated function). Levels may be nested.
+
+    >>> import pellucid as torch
+    >>> from pellucid.autograd import forward_ad
+    >>> with forward_ad.dual_level():
+    ...     x = forward_ad.make_dual(torch.tensor(2.0), torch.tensor(1.0))
+    ...     print(forward_ad.unpack_dual(x.exp()).tangent)  # exp is its own derivative
+    tensor(7.3891)
+    """
 
     def __enter__(self) -> int:
         self.number = enter_dual_level()
@@ -68,7 +103,15 @@ class dual_level:
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """A tensor together with the direction it moves in."""
+    """A tensor together with the direction it moves in.
+
+    >>> import pellucid as torch
+    >>> from pellucid.autograd import forward_ad
+    >>> with forward_ad.dual_level():
+    ...     x = forward_ad.make_dual(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 0.0]))  # x[0] moves
+    ...     print(forward_ad.unpack_dual(x * x).tangent)
+    tensor([2., 0.])
+    """
     levels = LEVELS.get()
     if not levels:
         raise RuntimeError(
@@ -81,7 +124,16 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """The value and the tangent of a dual tensor, both differentiable backward."""
+    """The value and the tangent of a dual tensor, both differentiable backward.
+
+    >>> import pellucid as torch
+    >>> from pellucid.autograd import forward_ad
+    >>> with forward_ad.dual_level():
+    ...     x = forward_ad.make_dual(torch.tensor(3.0), torch.tensor(1.0))
+    ...     value, tangent = forward_ad.unpack_dual(x**2)
+    >>> value, tangent
+    (tensor(9.), tensor(6.))
+    """
     levels = LEVELS.get()
     if not levels:
         return UnpackedDualTensor(tensor, None)
@@ -89,5 +141,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     dual = layer(tensor, inside)
     if dual is None:
         return UnpackedDualTensor(tensor, None)
-    tangent = None if dual.tangent is None else forward.tangent_part(tensor, inside)
+    tangent = dual.given
+    if tangent is None and dual.tangent is not None:
+        tangent = forward.tangent_part(tensor, inside)
     return UnpackedDualTensor(forward.primal_part(tensor, inside), tangent)

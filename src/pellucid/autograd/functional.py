@@ -17,7 +17,8 @@ from pellucid.core.views import current_array, current_node
 from pellucid.transforms.batch import vmap
 from pellucid.transforms.forward import jvp as push_forward
 from pellucid.transforms.forward import zeros_like
-from pellucid.transforms.functional import Scope, basis, jacfwd, recording, split_rows
+from pellucid.transforms.jacobians import basis, jacfwd, split_rows
+from pellucid.transforms.scope import Scope, recording
 from pellucid.transforms.tree import map_tree
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

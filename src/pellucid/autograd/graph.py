@@ -7,11 +7,11 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pellucid.core import aliasing, backward, modes
-from pellucid.core.provenance import here
-from pellucid.core.tensor import Handle, Node, Tensor, step_over_pick
+from pellucid.core.tensor import Handle, Leaf, Node, Tensor, step_over_pick, wrap
 from pellucid.core.views import current_node
-from pellucid.errors import explain
 
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
@@ -53,7 +53,16 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Keep tensors for backward in main memory: that is where they are, so nothing changes."""
+    """Keep tensors for backward in main memory: that is where they are, so nothing changes.
+
+    >>> import pellucid as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> with torch.autograd.graph.save_on_cpu():
+    ...     y = x * x
+    >>> y.backward()
+    >>> x.grad
+    tensor(6.)
+    """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         super().__init__(lambda tensor: tensor, lambda tensor: tensor)
@@ -61,7 +70,16 @@ class save_on_cpu(saved_tensors_hooks):
 
 @contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Refuse saved_tensors_hooks inside the block, with this message."""
+    """Refuse saved_tensors_hooks inside the block, with this message.
+
+    >>> import pellucid as torch
+    >>> with torch.autograd.graph.disable_saved_tensors_hooks("no hooks in here"):
+    ...     with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
+    ...         pass
+    Traceback (most recent call last):
+        ...
+    RuntimeError: no hooks in here
+    """
     if modes.current().saved_hooks:
         raise RuntimeError(error_message)
     token = DISABLED.set(error_message)
@@ -71,16 +89,22 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
         DISABLED.reset(token)
 
 
-def allow_mutation_on_saved_tensors() -> Any:
-    """Not offered: a saved tensor that is overwritten is always an error that names both lines."""
-    raise NotImplementedError(
-        explain(
-            "allow_mutation_on_saved_tensors is not offered",
-            str(here()),
-            "it would copy every saved tensor before each in-place operation",
-            "use the out-of-place operation, or clone() before the write; the error of backward names both lines",
-        )
-    )
+@contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[None]:
+    """What is saved inside this block may be overwritten: backward uses copies, made when it is saved.
+
+    >>> import pellucid as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     y = x.clone()
+    ...     z = (y * y).sum()
+    ...     _ = y.zero_()
+    ...     z.backward()
+    >>> x.grad
+    tensor([2., 2.])
+    """
+    with saved_tensors_hooks(lambda saved: saved.clone(), lambda copy: copy):
+        yield
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
@@ -100,7 +124,14 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
 
 
 class GradientEdge(NamedTuple):
-    """A place a gradient goes to: a node, and the number of that node's output."""
+    """A place a gradient goes to: a node, and the number of that node's output.
+
+    >>> import pellucid as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> edge = torch.autograd.graph.get_gradient_edge(x * x)
+    >>> edge.node.name(), edge.output_nr
+    ('MulBackward0', 0)
+    """
 
     node: Node
     output_nr: int
@@ -120,6 +151,15 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     made, number = step_over_pick(node)
     assert made is not None
     return GradientEdge(made, number)
+
+
+def tensor_at(edge: GradientEdge) -> Tensor:
+    """A tensor that stands for a place in the graph; of several results' node only its first one has one."""
+    if isinstance(edge.node, Leaf):
+        found = edge.node.variable
+        assert found is not None
+        return found
+    return wrap(np.broadcast_to(np.float32(0), edge.node.shape or ()), edge.node)
 
 
 # --- hooks over several tensors

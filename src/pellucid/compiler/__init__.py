@@ -1,7 +1,8 @@
 """From a function to a program: capture now, compilation later.
 
-Reading order: ir (what a program is), trace (arrays that write down what is done with them), capture (the function).
-control holds what scripts say to PyTorch's compiler, without effect.
+Reading order: trees, parts and program (what a program is, and how it replays), listing (its text for people), trace
+(arrays that write down what is done with them), capture (the function). control holds what scripts say to PyTorch's
+compiler, without effect.
 """
 
 from pellucid.compiler.capture import capture
@@ -18,7 +19,8 @@ from pellucid.compiler.control import (
     set_stance,
     substitute_in_graph,
 )
-from pellucid.compiler.ir import Instruction, Program
+from pellucid.compiler.parts import Instruction
+from pellucid.compiler.program import Program
 
 __all__ = [
     "Instruction", "Program", "allow_in_graph", "assume_constant_result", "capture", "cudagraph_mark_step_begin",

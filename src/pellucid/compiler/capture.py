@@ -8,21 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pellucid.compiler.ir import (
-    Effect,
-    Input,
-    Owner,
-    Program,
-    Ref,
-    Reference,
-    Same,
-    Tree,
-    Value,
-    argument_name,
-    leaves,
-    mapped,
-)
+from pellucid.compiler.parts import Effect, Input, Owner, Ref, Reference, Same, Value
+from pellucid.compiler.program import Program, argument_name
 from pellucid.compiler.trace import Origin, Traced, Tracer, released
+from pellucid.compiler.trees import Tree, leaves, mapped
 from pellucid.core import modes
 from pellucid.core.provenance import Place, here
 from pellucid.core.tensor import Node, Tensor

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.compiler.ir import Constant, Instruction, Ref, Value, ValueUse, leaves, mapped
+from pellucid.compiler.parts import Constant, Instruction, Ref, Value, ValueUse
+from pellucid.compiler.trees import leaves, mapped
 from pellucid.core import aliasing, backward, careful, modes
 from pellucid.core.attention import HALVES
 from pellucid.core.kinds import Kind

@@ -27,7 +27,7 @@ tick = count(1).__next__
 class Write:
     """The latest write to one block of memory."""
 
-    __slots__ = ("code", "count", "lasti", "operation", "owner", "tick")
+    __slots__ = ("code", "count", "lasti", "operation", "owner", "parts", "tick")
 
     def __init__(self, owner: "weakref.ref[np.ndarray]") -> None:
         self.owner = owner
@@ -36,10 +36,46 @@ class Write:
         self.operation = ""
         self.code: CodeType | None = None
         self.lasti = 0
+        self.parts: list[Part] = []  # the latest writes by way of `.data`
 
     @property
     def place(self) -> Place | None:
         return None if self.code is None else Place(self.code, self.lasti)
+
+    def harms(self, array: np.ndarray, since: int) -> bool:
+        """Whether an array that was saved at a time may be another now."""
+        number, latest = self.count, self.tick
+        for part in reversed(self.parts):
+            if latest <= since or part.number != number:
+                break
+            if part.meets(array):
+                return True
+            number, latest = number - 1, part.before
+        return latest > since
+
+
+class Part:
+    """A write to a part of some memory: which of its writes, when the one before was, and where the part is."""
+
+    __slots__ = ("before", "interface", "number")
+
+    def __init__(self, number: int, before: int, array: np.ndarray) -> None:
+        self.number, self.before = number, before
+        self.interface = array.__array_interface__  # where it is; the memory is not kept alive by it
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return self.interface
+
+    def meets(self, array: np.ndarray) -> bool:
+        """Whether an array has an element in the part; to be called while the array lives."""
+        try:
+            return np.shares_memory(np.asarray(self), array, max_work=MOST_WORK)  # type: ignore[arg-type]
+        except np.exceptions.TooHardError:
+            return True
+
+
+MOST_PARTS, MOST_WORK = 64, 10_000
 
 
 WRITES: dict[int, Write] = {}
@@ -73,6 +109,18 @@ def record_of(array: np.ndarray) -> Write:
 def note_write(array: np.ndarray, operation: str) -> None:
     """Remember that a block of memory was overwritten, by which operation and on which line of the user's."""
     note_writes((record_of(array),), operation)
+
+
+def note_part(array: np.ndarray, operation: str) -> None:
+    """Remember a write that a version counter does not see, as PyTorch's does not see those by way of `.data`.
+
+    It spoils only what shares elements with it; any other write spoils all that was saved of its memory.
+    """
+    write = record_of(array)
+    before = write.tick
+    note_writes((write,), operation)
+    write.parts.append(Part(write.count, before, array))
+    del write.parts[:-MOST_PARTS]
 
 
 def note_writes(records: Iterable[Write], operation: str) -> None:

@@ -73,7 +73,7 @@ def explained(p: Primitive, arrays: Sequence[Any], params: tuple[Any, ...], erro
         f"{shape} {dtypes.from_numpy_dtype(a.dtype)}" for shape, a in zip(shapes, arrays, strict=True)
     )
     why, try_ = p.hint(shapes, params) if p.hint is not None else (str(error), None)
-    what = f"{p.name}: cannot take {described}"
+    what = f"{p.name.removesuffix('_with_bias')}: cannot take {described}"  # users know one linear, with or without
     if isinstance(error, TypeError) and "not supported for the input types" in str(error):  # NumPy has no such loop
         found = dtypes.scalar_name(dtypes.from_numpy_dtype(arrays[0].dtype))
         what = f"\"{p.name}_cpu\" not implemented for '{found}': cannot take {described}"

@@ -71,7 +71,13 @@ def layout(self: Tensor) -> Any:
 
 @readable
 def grad_fn(self: Tensor) -> Node | None:
-    """The node that made this tensor; None for a leaf."""
+    """The node that made this tensor; None for a leaf.
+
+    >>> import pellucid as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> (x * 2).grad_fn.name(), x.grad_fn
+    ('MulBackward0', None)
+    """
     node = current_node(self)
     return None if isinstance(node, Leaf) else step_over_pick(node)[0]
 
@@ -149,6 +155,17 @@ def is_inference(self: Tensor) -> bool:
 
 
 def _get_grad(self: Tensor) -> Tensor | None:
+    """What backward has added up for this leaf; None before, and after `x.grad = None`.
+
+    >>> import pellucid as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> (x * x).backward()
+    >>> x.grad
+    tensor(6.)
+    >>> (2 * x).backward()  # is added: 6 + 2
+    >>> x.grad
+    tensor(8.)
+    """
     node = None if self._grad is not None or isinstance(self.node, Leaf) else self.node
     if node is not None and not retains_grad_of(self):
         warnings.warn(
@@ -248,7 +265,14 @@ def register_hook(self: Tensor, hook: Callable[..., Any]) -> Handle:
 
 @attribute
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[..., Any]) -> Handle:
-    """Call `hook(tensor)` once a backward has written the tensor's `.grad`; leaves only."""
+    """Call `hook(tensor)` once a backward has written the tensor's `.grad`; leaves only.
+
+    >>> import pellucid as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> handle = x.register_post_accumulate_grad_hook(lambda leaf: print("now", leaf.grad))
+    >>> (x * x).backward()
+    now tensor(6.)
+    """
     node = current_node(self)
     if not isinstance(node, Leaf):
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
@@ -481,7 +505,8 @@ def __repr__(self: Tensor) -> str:
         return repr(array)
     node = current_node(self)
     suffix = [] if node is None else ["requires_grad=True" if isinstance(node, Leaf) else f"grad_fn=<{node.name()}>"]
-    return format_tensor(np.asarray(array), suffix)
+    ours = type(self).__module__.startswith("pellucid.")
+    return format_tensor(np.asarray(array), suffix, "tensor(" if ours else f"{type(self).__name__}(")
 
 
 @attribute

@@ -4,6 +4,7 @@ Here dtypes meet, Python numbers and NumPy arrays become tensors, half precision
 kinds of array (Dual, Batched, Traced) take over, modes and observers have their say, and failures are explained.
 """
 
+import opcode
 from collections.abc import Sequence
 from functools import lru_cache
 from types import FrameType
@@ -20,7 +21,7 @@ from pellucid.core.kinds import Kind, layers, plain
 from pellucid.core.modes import Mode
 from pellucid.core.packing import note_exposed, pack
 from pellucid.core.primitive import BOUND, TABLE, Primitive, conjugated
-from pellucid.core.provenance import Place, here
+from pellucid.core.provenance import Place, getframe, here
 from pellucid.core.tensor import Node, Tensor, pick, wrap
 from pellucid.core.views import current_array, current_node, shares_memory, view_of
 from pellucid.errors import explain
@@ -54,8 +55,8 @@ def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> A
         return on_arrays(p, tuple(inputs), params)
     if mode.autocast is not None:
         inputs = mode.autocast.cast(p, inputs)
-    if p.name in REFLECTED and (answer := answered(p, *inputs)) is not NotImplemented:
-        return answer
+    if declined(inputs):
+        return NotImplemented
     tensors = met(p, inputs)
     arrays = tuple(current_array(tensor) for tensor in tensors)
     if mode.grad and any(isinstance(array, Kind) for array in arrays):
@@ -69,19 +70,20 @@ def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> A
     return outs if p.outputs != 1 else outs[0]
 
 
-REFLECTED = {
-    "add": "__radd__", "sub": "__rsub__", "mul": "__rmul__", "div": "__rtruediv__", "pow": "__rpow__",
-    "floor_divide": "__rfloordiv__", "remainder": "__rmod__",
-}  # fmt: skip
 OURS = (Tensor, int, float, complex, np.ndarray, np.generic, Kind)
+OPERATORS = frozenset(opcode.opmap[name] for name in ("BINARY_OP", "COMPARE_OP"))
 
 
-def answered(p: Primitive, first: Any, second: Any) -> Any:
-    """What a stranger's class makes of `tensor + stranger`, as Python's operators ask it."""
-    if isinstance(second, OURS) or not isinstance(first, Tensor):
-        return NotImplemented
-    method = getattr(type(second), REFLECTED[p.name], None)
-    return NotImplemented if method is None else method(second, first)
+def declined(inputs: Sequence[Any]) -> bool:
+    """Whether an operator met a stranger: Python then asks the stranger's class. Functions refuse strangers."""
+    if len(inputs) != 2 or all(isinstance(value, OURS) for value in inputs):
+        return False
+    return by_operator(getframe(3))
+
+
+def by_operator(frame: FrameType) -> bool:
+    """Whether a frame calls out by an operator, as `x + y` does and `torch.add(x, y)` does not."""
+    return frame.f_code.co_code[frame.f_lasti] in OPERATORS
 
 
 def as_they_are(p: Primitive, inputs: Sequence[Any]) -> Sequence[Tensor] | None:
@@ -164,6 +166,8 @@ def met(p: Primitive, inputs: Sequence[Any]) -> list[Tensor]:
         tensors = [as_tensor(value) for value in inputs]
         _refuse_mixture(p, tensors)
         return tensors
+    if p.dtypes == "numbers":
+        _refuse_truth(operands)
     target = dtypes.promote(operands)
     if p.dtypes == "float" and target.kind in "biu":
         target = dtypes.default_float()
@@ -191,6 +195,21 @@ def _refuse_mixture(p: Primitive, tensors: Sequence[Tensor]) -> None:
                 f"{p.name}: expected inputs of the same dtype, got {names}",
                 here().text,
                 try_="convert one of them, e.g. x.to(other.dtype)",
+            )
+        )
+
+
+def _refuse_truth(operands: Sequence[Any]) -> None:
+    """PyTorch subtracts no truth values."""
+    kinds = [np.dtype(value.dtype).kind if hasattr(value, "dtype") else type(value) for value in operands]
+    found = [kind in ("b", bool) for kind in kinds]
+    if any(found):
+        what = "two bool tensors" if all(found) else "a bool tensor"
+        raise RuntimeError(
+            explain(
+                f"Subtraction, the `-` operator, with {what} is not supported",
+                here().text,
+                try_="to invert a mask use ~ or logical_not(); otherwise ^, logical_xor(), or .int()",
             )
         )
 

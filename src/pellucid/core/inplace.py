@@ -38,6 +38,9 @@ def in_place(operation: Operation, name: str) -> Operation:
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         check_writable(self, name)
+        for value in args:
+            if isinstance(value, Tensor) and (value.window is not None or self.window is not None):
+                check_apart(self, value, name)
         if fast is not None and not kwargs and _written_directly(fast, self, args, name):
             return self
         mode = modes.MODE.get()
@@ -80,8 +83,11 @@ def _written_directly(ufunc: np.ufunc, target: Tensor, args: tuple[Any, ...], na
     return True
 
 
-def check_writable(target: Tensor, name: str) -> None:
-    """Refuse an in-place operation that autograd could not follow, before anything is changed."""
+def check_writable(target: Tensor, name: str, alike: bool = False) -> None:
+    """Refuse an in-place operation that autograd could not follow, before anything is changed.
+
+    What writes to all elements `alike` may write to elements that share their memory.
+    """
     mode = modes.current()
     if isinstance(target.cut, Mode) and target.cut.inference and not mode.inference:
         raise RuntimeError(
@@ -101,13 +107,13 @@ def check_writable(target: Tensor, name: str) -> None:
                 "clone() it first",
             )
         )
-    if isinstance(array, np.ndarray) and 0 in array.strides and array.size and _overlaps(array):
+    if not alike and isinstance(array, np.ndarray) and 0 in array.strides and array.size and _overlaps(array):
         raise RuntimeError(
             explain(
-                f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single "
-                "memory location",
+                "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                "location",
                 str(here()),
-                f"the tensor of shape {array.shape} was expanded and shares its elements",
+                f"{name} would write to a tensor of shape {array.shape} that was expanded and shares its elements",
                 "clone() it before the operation",
             )
         )
@@ -129,6 +135,23 @@ def check_writable(target: Tensor, name: str) -> None:
 
 def _overlaps(array: np.ndarray) -> bool:
     return any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True))
+
+
+def check_apart(target: Tensor, source: Tensor, name: str) -> None:
+    """Refuse to read from memory that is partly that written to: what was read would depend on the order."""
+    a, b = target.array, source.array
+    if not (type(a) is type(b) is np.ndarray and a.flags.forc and b.flags.forc and np.may_share_memory(a, b)):
+        return
+    if a.ctypes.data != b.ctypes.data or a.strides != b.strides or a.size != b.size:
+        raise RuntimeError(
+            explain(
+                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+                "memory location",
+                str(here()),
+                f"{name} would read from elements that it has written to already",
+                "clone() one of the tensors before the operation",
+            )
+        )
 
 
 def check_view(target: Tensor, name: str) -> None:
@@ -195,6 +218,9 @@ def computed_into(
                 "call it without out=, or inside `with torch.no_grad():`",
             )
         )
+    for value in _tensors_of(args):
+        for target in outs:
+            check_apart(target, value, name)
     result = operation(*args, **(kwargs or {}))
     write_out(outs, result if isinstance(result, (tuple, list)) else (result,), name)
     if not isinstance(result, tuple):

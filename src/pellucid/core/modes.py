@@ -230,7 +230,17 @@ class no_grad(_Switch):
 
 
 class enable_grad(no_grad):
-    """Switch recording on again inside a `no_grad` block."""
+    """Switch recording on again inside a `no_grad` block.
+
+    >>> import pellucid as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> with torch.no_grad():
+    ...     outside = x * x
+    ...     with torch.enable_grad():
+    ...         inside = x * x
+    >>> outside.requires_grad, inside.requires_grad
+    (False, True)
+    """
 
     def changes(self) -> dict[str, Any]:
         return {"grad": True}
@@ -318,7 +328,15 @@ class detect_anomaly(_Switch):
 
 
 class set_detect_anomaly(detect_anomaly):
-    """Switch anomaly detection on or off, at once and until the end of a `with` block if there is one."""
+    """Switch anomaly detection on or off, at once and until the end of a `with` block if there is one.
+
+    >>> import pellucid as torch
+    >>> with torch.autograd.set_detect_anomaly(True):
+    ...     torch.is_anomaly_enabled()
+    True
+    >>> torch.is_anomaly_enabled()
+    False
+    """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self.mode = bool(mode)

@@ -38,12 +38,13 @@ class Primitive:
     jvp: Callable[..., Any] | None  # (tangents, y, inputs, params) -> tangent of y
     pullback: Rule | None = None  # instead of rules: (g, *kept, *params) -> one gradient per input
     batch: Callable[..., Any] | None = None  # see transforms/batch.py; None: one slice at a time
-    dtypes: str = "any"  # how input dtypes meet: any, equal, promote, float (promote, but integers become floats)
+    dtypes: str = "any"  # how input dtypes meet: any, equal, promote, numbers (promote, but no truth values), float
     view: bool = False  # shares memory with its first input
     outputs: int = 1  # more than one: forward returns a tuple; 0: a tuple of as many as it likes
     lower: Any = None  # an LLVM opcode or intrinsic, or the operation spelled with other primitives
     hint: Callable[..., tuple[str | None, str | None]] | None = None  # (shapes, params) -> why it failed, what to try
     grad_name: str = ""  # what PyTorch calls the node, e.g. MulBackward0
+    grad_names: Callable[[Any], str] | None = None  # the same where it depends on the shape of the result
     elementwise: bool = False  # works on each element alone: batches and broadcasts by itself
     boundary: bool = False  # leads into a kind of array or out of it; its last param is the kind's level
     edges: tuple[tuple[int, Any, int], ...] = ()  # (input, rule, how many values the rule takes after g)
@@ -176,6 +177,12 @@ def edges_of(rules: Sequence[Rule | None]) -> tuple[tuple[int, Rule | None, int]
 
 
 TAKES_STAR = 0x04 | 0x08  # the code flags of *args and **kwargs
+
+
+@cache
+def renamed(p: Primitive, grad_name: str) -> Primitive:
+    """The same row, whose nodes bear another name."""
+    return replace(p, grad_name=grad_name, grad_names=None)
 
 
 @cache

@@ -166,6 +166,7 @@ def _binary(p: Primitive) -> Operation:
     keep_both, keep_first, keep_second = (keeper(p, needs) for needs in ((True, True), (True, False), (False, True)))
     flat, keeps = not any(p.rules), any(arity for _, _, arity in p.edges)
     other_shape = not p.elementwise  # a matrix product: the result's shape does not follow by broadcasting
+    numbers = NUMBERS - {bool} if p.dtypes == "numbers" else NUMBERS
     many, operate_on_many = (LARGE, _binary(p.large)) if p.large is not None else (sys.maxsize, None)
 
     def operation(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -190,7 +191,7 @@ def _binary(p: Primitive) -> Operation:
             if z.dtype is not dtype:
                 return carefully(p, (input, other), ())
             second = other.node if other.window is None else current_node(other)
-        elif type(other) in NUMBERS:
+        elif type(other) in numbers:
             z = (NUMBERS32 if dtype is F32 else NUMBERS64).get(other)
             if z is None:
                 z = number(other, dtype)

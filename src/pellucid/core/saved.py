@@ -16,7 +16,7 @@ from pellucid.core.kinds import Kind
 from pellucid.core.packing import unpacked
 from pellucid.core.primitive import INPUTS, kept_names
 from pellucid.core.provenance import Place
-from pellucid.core.tensor import Freed, Node, Tensor, pick, wrap
+from pellucid.core.tensor import Freed, Leaf, Node, Tensor, pick, wrap
 from pellucid.errors import FreedGraphError, InplaceError, explain
 
 ndarray = np.ndarray
@@ -64,6 +64,35 @@ def _lift_output(node: Node, index: int, value: Any, outputs: int) -> Tensor:
     return wrap(value, pick(node, index, outputs, tuple(value.shape)) if differentiable else None)
 
 
+# PyTorch's names for what it saves, and ours.
+SAVED = {
+    "self": "a", "input": "a", "mat1": "a", "result": "y",
+    "other": "b", "mat2": "b", "weight": "b", "exponent": "b", "target": "b",
+}  # fmt: skip
+
+
+def saved_attribute(node: Node, name: str) -> Tensor:
+    """`node._saved_self`, `_saved_result` and their kin: a kept value as a tensor, the user's own where it is a leaf.
+
+    >>> import pellucid as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> y = x * x
+    >>> y.grad_fn._saved_self is x, x.exp().grad_fn._saved_result
+    (True, tensor(20.0855, grad_fn=<ExpBackward0>))
+    """
+    known = SAVED.get(name.removeprefix("_saved_")) if name.startswith("_saved_") else None
+    found = None if known is None else dict(named_values(node, saved_values(node))).get(known)
+    if found is None:
+        raise AttributeError(f"'{node.name()}' object has no attribute '{name}'", name=name, obj=node)
+    home = node if known == "y" else dict(zip(INPUTS, node.inputs, strict=False)).get(known)
+    if isinstance(home, Leaf) and home.variable is not None and home.variable.array is found:
+        return home.variable
+    return wrap(found, home)
+
+
+Node.__getattr__ = saved_attribute  # type: ignore[attr-defined]
+
+
 def named_values(node: Node, saved: Any) -> Iterable[tuple[str, Any]]:
     """Every array a node keeps, with the name its rule knows it by."""
     p = node.primitive
@@ -85,8 +114,9 @@ def named_values(node: Node, saved: Any) -> Iterable[tuple[str, Any]]:
 def check_writes(node: Node, saved: Any) -> None:
     """Refuse a kept array whose memory was written after the node was made."""
     for name, array in named_values(node, saved):
-        write = aliasing.write_to(getattr(array, "value", array))
-        if write is not None and write.tick > node.born:
+        held = getattr(array, "value", array)
+        write = aliasing.write_to(held)
+        if write is not None and write.tick > node.born and write.harms(held, node.born):
             raise overwritten(node, name, array, write.operation, write.place)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pellucid.core.aliasing import tick
-from pellucid.core.primitive import Primitive
+from pellucid.core.primitive import Primitive, renamed
 from pellucid.core.provenance import Place
 
 
@@ -90,7 +90,14 @@ class Extra:
 
 
 class Node:
-    """One recorded call: the primitive, the nodes that fed it, and what each of its rules asked to keep."""
+    """One recorded call: the primitive, the nodes that fed it, and what each of its rules asked to keep.
+
+    >>> import pellucid as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> node = (x * x).exp().grad_fn
+    >>> node.name(), [after.name() for after, _ in node.next_functions]
+    ('ExpBackward0', ['MulBackward0'])
+    """
 
     __slots__ = (
         "__weakref__",
@@ -118,7 +125,8 @@ class Node:
     def name(self) -> str:
         """PyTorch's name for this node, such as MulBackward0."""
         node = self.inputs[0] if self.primitive is PICK else self
-        return node.primitive.grad_name  # type: ignore[union-attr]
+        p: Primitive = node.primitive  # type: ignore[union-attr]
+        return p.grad_name if p.grad_names is None else p.grad_names(node.shape)  # type: ignore[union-attr]
 
     @property
     def place(self) -> Place:
@@ -233,8 +241,17 @@ def with_class(node: Node | None) -> Node | None:
     """
     kind = type(node)
     if node is not None and (kind is Node or kind is Leaf):
-        node.__class__ = class_named(kind is Leaf, node.primitive.grad_name)
+        node.__class__ = class_named(kind is Leaf, node.name())
     return node
+
+
+def bearing(name: str, result: "Tensor") -> "Tensor":
+    """The result of several operations that are one in PyTorch, and have one node there: the last bears its name."""
+    node = result.node
+    if node is not None:
+        last = node.inputs[0] if node.primitive is PICK else node
+        last.primitive = renamed(last.primitive, name)  # type: ignore[union-attr]
+    return result
 
 
 @cache
@@ -327,6 +344,8 @@ class Tensor(Operators):
     cut: Any  # a Cut or a Mode: why there is no node
 
     def __init__(self, data: Any = (), *, requires_grad: bool = False, **options: Any) -> None:
+        if hasattr(self, "array"):  # a subclass has made it already
+            return
         made = self.from_data(data, **options)
         self.array, self.node, self._grad, self.window, self.cut = made.array, None, None, None, None
         if requires_grad:

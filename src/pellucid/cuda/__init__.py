@@ -27,6 +27,9 @@ def is_initialized() -> bool:
     return False
 
 
+_initialized = False  # what PyTorch's own checkpointing asks for, and libraries that copied it
+
+
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Not on a device that is not there."""
     return False
@@ -74,7 +77,16 @@ def get_arch_list() -> list[str]:
 
 
 class OutOfMemoryError(RuntimeError):
-    """What a device that is not there never raises; scripts name it to catch it."""
+    """What a device that is not there never raises; scripts name it to catch it.
+
+    >>> import pellucid as torch
+    >>> try:
+    ...     result = torch.ones(2).sum()
+    ... except torch.OutOfMemoryError:
+    ...     print("a smaller batch, please")
+    >>> result
+    tensor(2.)
+    """
 
 
 def get_rng_state_all() -> list[Any]:

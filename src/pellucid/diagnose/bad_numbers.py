@@ -48,8 +48,12 @@ class RootRule:
 
     def look(self, done: Pass, trace: Trace) -> None:
         """Find the root, unless an earlier pass was bad already: later ones only carry it on."""
-        if not self.seen and is_bad(done):
+        if self.seen:
+            return
+        if is_bad(done):
             self.seen, self.root = True, root_of(done)
+        else:
+            mark_spoiled(done)
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         return [self.root.finding()] if self.root is not None and self.root.code == self.code else []
@@ -69,7 +73,7 @@ def root_of(done: Pass) -> Root | None:
     data = _bad_data(done)
     made = _first_making(done)
     if data is not None and (made is None or data[1] < made.order):
-        return _data_root(done, data[0], data[1])
+        return _source(data[0])[0].spoiled or _data_root(done, data[0], data[1])
     if made is not None:
         return _forward_root(done, made)
     if done.bad_gradients:
@@ -96,13 +100,23 @@ def _came_bad(value: Value) -> bool:
     """Whether a value was bad before any operation of ours touched it: data, not a parameter and not a mask."""
     if value.parameter is not None or value.array is None or is_finite(value.array) or value.requires_grad:
         return False
-    maker = value.maker
-    while maker is not None:  # moved, sliced or written into: the numbers came from outside all the same
+    source, maker = _source(value)
+    if maker is not None:
+        return maker.op in ("write", "tensor") or _is_given(maker)
+    return source.spoiled is not None or not _is_mask(np.asarray(value.array, np.float64))
+
+
+def _source(value: Value) -> tuple[Value, Operation | None]:
+    """The first bad value behind a bad one, and the operation that made it of good ones.
+
+    None: it came into this pass. Numbers that are moved, sliced or written into something are the same numbers.
+    """
+    while (maker := value.maker) is not None:
         bad = [part for part in maker.inputs if part.array is not None and not is_finite(part.array)]
         if not bad:
-            return maker.op in ("write", "tensor") or _is_given(maker)
-        maker = bad[0].maker
-    return not _is_mask(np.asarray(value.array, np.float64))
+            return value, maker
+        value = bad[0]
+    return value, None
 
 
 def _is_mask(array: Any) -> bool:
@@ -156,6 +170,21 @@ def _entrance(done: Pass, value: Value, order: int) -> Spot:
 # --- bad numbers made in forward
 
 
+@once
+def mark_spoiled(done: Pass) -> None:
+    """Note on data that a pass prepares where its bad numbers begin: a later pass may be the first to take them up."""
+    for operation in done.bad:
+        if operation.recorded or _deliberate(operation) or operation.output.array is None:
+            continue
+        root, stack = _forward_root(done, operation), [operation]
+        while stack:
+            current = stack.pop()
+            fresh = [value for value in current.outputs if value.spoiled is None and not _fine(value)]
+            for value in fresh:
+                value.spoiled = root
+                stack.extend(done.uses.get(value, ()))
+
+
 def _first_making(done: Pass) -> Operation | None:
     """The first operation whose bad result got into the loss."""
     event = done.backward
@@ -207,11 +236,21 @@ def _forward_root(done: Pass, operation: Operation) -> Root:
 
 
 def _where_bad(operation: Operation) -> tuple[tuple[int, ...], str, int]:
+    """Where the worst of the bad results is, what it is, and how many there are."""
     value = next((v for v in operation.outputs if v.array is not None and not is_finite(v.array)), operation.output)
     array = np.asarray(value.array, np.float64)
     bad = np.isnan(array) if np.isnan(array).any() else ~np.isfinite(array)
-    index = tuple(int(i) for i in np.unravel_index(int(bad.argmax()), bad.shape))
+    worst = int((bad * _distance(operation, bad)).argmax())
+    index = tuple(int(i) for i in np.unravel_index(worst, bad.shape))
     return index, str(array[index]), int((~np.isfinite(array)).sum())
+
+
+def _distance(operation: Operation, bad: Any) -> Any:
+    """How far out the input of each element of a result is, for an operation that takes its elements one by one."""
+    given = operation.inputs[0].array if len(operation.inputs) == 1 else None
+    if given is None or np.shape(given) != bad.shape:
+        return 1.0
+    return 1.0 + np.abs(np.nan_to_num(np.asarray(given, np.float64)))
 
 
 def _value_at(value: Value, index: tuple[int, ...], shape: tuple[int, ...]) -> str:

@@ -10,41 +10,41 @@ from pellucid.diagnose.finding import Spot
 KEEPING = ("append", "add", "extend", "appendleft", "insert", "setdefault")  # methods that put a value into a container
 
 
-def carried_over(done: Pass) -> Operation | None:
-    """The first operation that takes up, with its graph, a value of an earlier pass that a line of this pass made.
+def carried_over(done: Pass, began: int) -> Operation | None:
+    """The first operation that takes up, with its graph, a value of an earlier step that a line of this pass made.
 
     The line runs in every pass, so its value is carried along in the loop. Features that were computed once before the
     loop are no such value.
     """
     lines = {operation.place for operation in done.operations}
-    return next((op for op in done.operations if any(v.made_at in lines for v in old_values(op, done.number))), None)
+    return next((op for op in done.operations if any(v.made_at in lines for v in old_values(op, began))), None)
 
 
-def entrance(operation: Operation, number: int) -> Spot:
+def entrance(operation: Operation, began: int) -> Spot:
     """Where the loop hands the carried value on: the call of the outermost model that is given it, else the operation.
 
     A model that keeps its state to itself (`self.h = ...` in forward) is not given it.
     """
     spot, call = operation.spot, operation.module
     while call is not None:
-        if any(_is_old(value, number) for value in call.inputs):
+        if any(_is_old(value, began) for value in call.inputs):
             spot = call.spot
         call = call.parent
     return spot
 
 
-def accumulators(done: Pass) -> list[Operation]:
-    """The operations that add to their own result of an earlier pass, with its graph: `total += loss`."""
-    return [op for op in done.operations if any(v.made_at == op.place for v in old_values(op, done.number))]
+def accumulators(done: Pass, began: int) -> list[Operation]:
+    """The operations that add to their own result of an earlier step, with its graph: `total += loss`."""
+    return [op for op in done.operations if any(v.made_at == op.place for v in old_values(op, began))]
 
 
-def old_values(operation: Operation, number: int) -> list[Value]:
-    """The inputs of a recorded operation that an earlier pass computed and that still have their graph."""
-    return [value for value in operation.inputs if _is_old(value, number)] if operation.recorded else []
+def old_values(operation: Operation, began: int) -> list[Value]:
+    """The inputs of a recorded operation that an earlier step computed and that still have their graph."""
+    return [value for value in operation.inputs if _is_old(value, began)] if operation.recorded else []
 
 
-def _is_old(value: Value, number: int) -> bool:
-    return value.requires_grad and value.parameter is None and value.born < number and value.made_at is not None
+def _is_old(value: Value, began: int) -> bool:
+    return value.requires_grad and value.parameter is None and value.born < began and value.made_at is not None
 
 
 def loss_appended_at(event: Backward) -> Spot | None:

@@ -3,10 +3,9 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from math import isfinite
 from types import TracebackType
 from typing import Any
-
-import numpy as np
 
 from pellucid.core.provenance import PACKAGE_FOLDER
 from pellucid.diagnose.events import Crash, Pass
@@ -19,7 +18,8 @@ from pellucid.diagnose.trace import Trace
 __all__ = ["Stop", "doctor"]
 
 CLOSELY = 8  # passes that every rule looks at, from the start on; later ones are sampled
-PATIENCE = 5  # passes in a row without a finite loss after which a run has clearly failed
+PATIENCE = 5  # passes in a row without finite gradients after which a run has clearly failed
+LONGER = 50  # the same for a loss that is NaN while its gradients are finite: the model still changes
 
 
 class Stop(BaseException):
@@ -51,7 +51,7 @@ class doctor:
         self.findings: list[Finding] = []
         self.failures: dict[str, Exception] = {}  # rules that failed themselves, by code
         self.stopped = ""  # why the run was ended, if the doctor ended it
-        self._failed = 0
+        self._failed, self._patience = 0, PATIENCE
 
     # --- watching
 
@@ -73,10 +73,14 @@ class doctor:
 
     def _look(self, done: Pass) -> None:
         """A pass has ended: let the rules look at it if it is one of the first, a sample, or a bad one."""
-        finite = done.backward is None or np.isfinite(done.backward.loss)
-        bad = not finite or bool(done.bad_gradients)
-        self._failed = self._failed + 1 if bad else 0
-        if done.number < CLOSELY or (bad and self._failed <= PATIENCE) or _sampled(done.number):
+        event = done.backward
+        bad = event is not None and not (isfinite(event.loss) and isfinite(event.gradient_norm))
+        looked = done.number < CLOSELY or _sampled(done.number) or (bad and self._failed < PATIENCE)
+        if looked:
+            done.measure()
+        self._failed = self._failed + 1 if bad or done.bad_gradients else 0
+        self._patience = LONGER if _changes(done) else PATIENCE
+        if looked:
             self._all_look(done)
         self._stop_if_enough(done.number + 1)
 
@@ -98,7 +102,7 @@ class doctor:
             self.stopped = f"after {passes} backward passes, as asked"
         elif self.seconds is not None and time.monotonic() - self._began >= self.seconds:
             self.stopped = f"after {self.seconds:g} seconds, as asked"
-        elif self.stop_when_failed and self._failed >= PATIENCE:
+        elif self.stop_when_failed and self._failed >= self._patience:
             self.stopped = f"the loss or a gradient was not finite {self._failed} times in a row"
         if self.stopped:
             raise Stop(self.stopped)
@@ -107,6 +111,7 @@ class doctor:
 
     def _conclude(self) -> None:
         if self.trace.open.operations or self.trace.open.backward is not None:
+            self.trace.open.measure()
             self._all_look(self.trace.open)
         found: list[Finding] = []
         for rule in self.rules:
@@ -138,13 +143,21 @@ class doctor:
 
 
 def unexplained(crash: Crash) -> Finding:
-    """A crash that no rule knows the cause of: its own message has to explain it."""
+    """A crash that no rule knows the cause of: its own message has to explain it, ours by its lines why and try."""
     said = str(crash.error).splitlines() or [""]
+    parts = {label: rest.strip() for label, _, rest in (line.strip().partition(":") for line in said[1:])}
+    ours = "where" in parts
     return Finding(
         "crash", crash.spot, f"the script stopped here with {type(crash.error).__name__}: {said[0]}",
-        " ".join(line.strip() for line in said[1:]) or "the error says no more",
-        "mend this line; the traceback above shows how it was reached",
+        (parts.get("why") if ours else " ".join(line.strip() for line in said[1:])) or "the error says no more",
+        (ours and parts.get("try")) or "mend this line; the traceback above shows how it was reached",
     )  # fmt: skip
+
+
+def _changes(done: Pass) -> bool:
+    """Whether the gradients of a pass are finite and not nothing."""
+    event = done.backward
+    return event is not None and not done.bad_gradients and 0 < event.gradient_norm < float("inf")
 
 
 def _sampled(number: int) -> bool:
@@ -156,8 +169,10 @@ def _sampled(number: int) -> bool:
 
 
 def spot_of(error: BaseException) -> Spot:
-    """The innermost line of the user's code that an error passed through."""
+    """The innermost line of the user's code that an error passed through; where it cannot be parsed, that line."""
     found = Spot("<unknown>", 0)
+    if isinstance(error, SyntaxError) and error.filename:
+        found = Spot(error.filename, error.lineno or 0)
     trace = error.__traceback__
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename

@@ -17,6 +17,8 @@ from pellucid.core.provenance import Place
 from pellucid.diagnose.finding import Spot
 from pellucid.diagnose.naming import SUFFIX
 
+FLOAT = np.dtype(np.float32)
+
 
 @dataclass(slots=True, eq=False)
 class Value:
@@ -30,6 +32,7 @@ class Value:
     parameter: "Parameter | None" = None  # the leaf that wants a gradient whose value this is
     born: int = 0  # the number of the pass in which it was first seen
     made_at: Place | None = None  # the line of its maker; stays when the pass is over
+    spoiled: Any = None  # the root of its bad numbers (bad_numbers.py), when an earlier pass made them
 
     @property
     def size(self) -> int:
@@ -96,7 +99,6 @@ class ModuleCall:
     """One call of a module: what went in, what came out, where the user's code called it."""
 
     module: Any
-    path: str  # from the outermost module: "encoder.fc1"; "" for the outermost itself
     place: Place
     parent: "ModuleCall | None"
     training: bool
@@ -108,6 +110,17 @@ class ModuleCall:
     @property
     def spot(self) -> Spot:
         return Spot.of(self.place)
+
+    @property
+    def path(self) -> str:
+        """The name from the outermost module: "encoder.fc1"; "" for the outermost itself."""
+        outer = self.parent
+        if outer is None:
+            return ""
+        for name, child in outer.module.named_modules():
+            if child is self.module:
+                return f"{outer.path}.{name}" if outer.path and name else name or outer.path
+        return type(self.module).__name__
 
 
 @dataclass(slots=True, eq=False)
@@ -130,18 +143,24 @@ class LossCall:
 
 @dataclass(slots=True, eq=False)
 class Flow:
-    """The gradient that one operation passed on to one of its inputs in backward."""
+    """The gradient that one operation passed on to one of its inputs in backward.
+
+    The numbers are there in passes that the rules look at: see `Pass.measure`.
+    """
 
     operation: Operation | None  # None: the operation ran in an earlier pass
     op: str
     place: Place
-    incoming: float  # the norm of the gradient that came in
-    outgoing: float  # the norm of the gradient that went to this input
-    incoming_size: int
-    outgoing_size: int
     into: "Parameter | None"  # the leaf it went to, if it was one
     target: Operation | None  # the operation it went to, if not
+    arriving: (
+        Any  # the array that came in (for several results, a list), while the pass is open
+    )
     gradient: Any  # the array that went out, while the pass is open
+    incoming: float = 0.0  # the norm of the gradient that came in
+    outgoing: float = 0.0  # the norm of the gradient that went to this input
+    incoming_size: int = 0
+    outgoing_size: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -185,6 +204,7 @@ class OptimizerInfo:
     born: int = field(default_factory=tick)  # when it was made, in ticks of the engine
     late: bool = False  # it was made before the doctor came: its place is that of its first use
     keeps: list[Any] = field(default_factory=list)  # tensors and modules that shall be there when the script has ended
+    seen: list[int] = field(default_factory=list)  # the identities of what it held when it was looked at last
 
     @property
     def spot(self) -> Spot:
@@ -221,6 +241,7 @@ class Backward(Event):
     gradient_norm: float = 0.0  # of all parameters' .grad afterwards
     retain_graph: bool = False
     inside_step: bool = False  # called by the closure of a step, as LBFGS does
+    asked: bool = False  # a call of autograd.grad: whether it ends a step, only an update afterwards tells
     error: BaseException | None = None
 
 
@@ -292,7 +313,7 @@ class Pass:
         self.arrivals: list[tuple[int, Value]] = []  # tensors made of numbers whose origin is unknown, and when
         self.backward: Backward | None = None  # None: the run ended before
         self.bad: list[Operation] = []  # operations in which bad numbers begin, in their order
-        self.bad_gradients: list[Flow] = []  # gradients that are not finite though the one coming in was
+        self.bad_gradients: list[Flow] = []  # gradients that are not finite though the one coming in was: see `measure`
 
     @cached_property
     def uses(self) -> dict[Value, list[Operation]]:
@@ -325,6 +346,17 @@ class Pass:
         """The calls of whole models: those that no other module made."""
         return [call for call in self.calls if call.parent is None]
 
+    def measure(self) -> None:
+        """Measure the gradients, before rules look at them: most passes of a long run go without."""
+        before: tuple[Any, float, int] = (None, 0.0, 0)
+        for flow in self.flows:
+            if before[0] is not flow.arriving:  # one operation passes the same gradient to several inputs
+                before = (flow.arriving, *measured(flow.arriving))
+            _, flow.incoming, flow.incoming_size = before
+            flow.outgoing, flow.outgoing_size = norm_of(flow.gradient), int(np.size(flow.gradient))
+            if not math.isfinite(flow.outgoing) and math.isfinite(flow.incoming) and not is_finite(flow.gradient):
+                self.bad_gradients.append(flow)
+
     def forget(self) -> None:
         """Let the arrays and the graph go: what the rules needed of them they have seen."""
         for operation in self.operations:
@@ -332,12 +364,18 @@ class Pass:
             for value in (*operation.inputs, *operation.outputs):
                 value.array = value.maker = None  # the chain of makers would keep every earlier pass
         for flow in self.flows:
-            flow.gradient = None
+            flow.arriving = flow.gradient = None
 
 
 def is_finite(array: Any) -> bool:
     """Whether an array has no NaN and no Inf; arrays of other kinds count as finite."""
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fcV":
+    if not isinstance(array, np.ndarray):
+        return True
+    if array.dtype is FLOAT:
+        flat = array.reshape(-1)
+        if math.isfinite(np.dot(flat, flat)):
+            return True
+    elif array.dtype.kind not in "fcV":
         return True
     if array.dtype.kind == "V" or array.dtype.itemsize == 2:
         array = array.astype(np.float32)
@@ -356,17 +394,27 @@ def has_nan(array: Any) -> bool:
     return bool(np.isnan(wide).any())
 
 
+def measured(g: Any) -> tuple[float, int]:
+    """The norm and the size of a gradient, or of several that belong to one operation."""
+    if type(g) is np.ndarray:
+        return norm_of(g), g.size
+    parts: list[Any] = g if isinstance(g, list) else [g]
+    coming = [getattr(part, "array", part) for part in parts if part is not None]
+    return math.hypot(*map(norm_of, coming)), sum(int(np.size(part)) for part in coming)
+
+
 def norm_of(array: Any) -> float:
     """The Euclidean norm of an array, without overflow in the squares."""
-    if not isinstance(array, (np.ndarray, np.generic)) or array.dtype.kind not in "fcVbiu" or not array.size:
-        return 0.0
-    flat = np.asarray(array).reshape(-1)
-    if flat.dtype == np.float32:
+    if type(array) is np.ndarray and array.dtype is FLOAT:
+        flat = array.reshape(-1)
         squared = float(np.dot(flat, flat))
         if 1e-30 < squared < 1e38:
-            return squared**0.5
+            return math.sqrt(squared)
         if not flat.any():
             return 0.0
+    elif not isinstance(array, (np.ndarray, np.generic)) or array.dtype.kind not in "fcVbiu" or not array.size:
+        return 0.0
+    flat = np.asarray(array).reshape(-1)
     with np.errstate(all="ignore"):
         wide = np.abs(flat).astype(np.float64) if flat.dtype.kind == "c" else flat.astype(np.float64)
         return float(np.sqrt(np.dot(wide, wide)))

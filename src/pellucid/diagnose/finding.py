@@ -2,6 +2,7 @@
 
 import linecache
 from dataclasses import dataclass, field, replace
+from types import CodeType
 from typing import Any, Literal
 
 from pellucid.core.provenance import Place
@@ -11,6 +12,7 @@ from pellucid.errors import printable
 __all__ = ["Finding", "Related", "Spot"]
 
 Severity = Literal["error", "warning", "info"]
+SPOTS: dict[tuple[int, int], tuple[CodeType, "Spot"]] = {}  # by code object and offset: a loop comes by a line often
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,12 @@ class Spot:
     @classmethod
     def of(cls, place: "Place | Spot") -> "Spot":
         """The spot of a place the engine remembered."""
-        return place if isinstance(place, Spot) else cls(place.filename, place.line)
+        if isinstance(place, Spot):
+            return place
+        known = SPOTS.get((id(place.code), place.lasti))
+        if known is None:  # the code object is kept beside it: another one cannot get its identity
+            known = SPOTS[id(place.code), place.lasti] = place.code, cls(place.filename, place.line)
+        return known[1]
 
     @property
     def source(self) -> str:

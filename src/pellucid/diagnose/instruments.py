@@ -216,6 +216,7 @@ def _asked(trace: Trace, original: Callable[..., Any]) -> Callable[..., Any]:
         if kwargs.get("create_graph") or len(roots) != 1 or not _are_trained(trace, asked, roots[0]):
             return original(outputs, inputs, *args, **kwargs)
         event = trace.begin_backward(roots[0], bool(kwargs.get("retain_graph")))
+        event.asked = True
         try:
             result = original(outputs, inputs, *args, **kwargs)
         except BaseException as error:

@@ -66,12 +66,12 @@ class Ledger:
         return [loss for loss in found.values() if loss.cut.code == code]
 
     def _chosen(self, trace: Trace) -> Iterator[Cut]:
-        silent = self.silent(trace)
+        silent, only_asked = self.silent(trace), only_asked_for(trace)
         yield from (cut for cut in self.cuts if cut.parameter is None)
         yield from self._fatal_ones()
         for parameter in silent:
             cuts = [cut for cut in self.cuts if cut.parameter is parameter and not cut.fatal]
-            if parameter.reached:  # zeros came: only a step function makes them of a gradient
+            if parameter.reached and parameter not in only_asked:  # zeros came: only a step function makes them
                 cuts = [cut for cut in cuts if cut.operation is not None and cut.operation.op in STEPS]
             relevant = [cut for cut in cuts if serves(cut, trace)] or cuts
             if relevant:
@@ -84,14 +84,28 @@ class Ledger:
 
     def silent(self, trace: Trace) -> list[Parameter]:
         """The parameters that should learn and never got a gradient, or only zeros."""
-        given = set(trace.asked_for).union(*(update.with_gradient for update in trace.updates))
+        only_asked = only_asked_for(trace)
+        given = (trace.asked_for - only_asked).union(*(update.with_gradient for update in trace.updates))
         given.update(*(each.old for each in stale(trace)))
         return [
             parameter
             for parameter in learners(trace)
-            if not is_frozen(parameter)
-            and (not any(parameter.gradient_norms) if parameter.reached else parameter not in given)
+            if not is_frozen(parameter) and (parameter in only_asked or _got_none(parameter, given))
         ]
+
+
+def _got_none(parameter: Parameter, given: set[Parameter]) -> bool:
+    return not any(parameter.gradient_norms) if parameter.reached else parameter not in given
+
+
+def only_asked_for(trace: Trace) -> set[Parameter]:
+    """The parameters whose gradients autograd.grad returned, while their optimizer never found one when it stepped.
+
+    So it is in meta-learning when the adapted weights are cut off from those that they began with.
+    """
+    asked = {p for p in trace.asked_for if any(info.steps for info in p.optimizers)}
+    reached = (event.reached for event in trace.backwards if not event.asked)
+    return asked.difference(*(update.with_gradient | update.changed for update in trace.updates), *reached)
 
 
 LEDGERS: weakref.WeakKeyDictionary[Trace, Ledger] = weakref.WeakKeyDictionary()
@@ -171,7 +185,8 @@ def evidence(loss: Loss, trace: Trace) -> str:
         who = f": {listed(loss.parameters)} can get none" if loss.parameters else ""
         return f"the loss depends on no tensor that wants a gradient{who}"
     times = "the backward pass" if passes == 1 else f"{passes} backward passes"
-    kind = "only zeros as gradient" if loss.parameters[0].reached else "no gradient"
+    zeros = loss.parameters[0].reached and loss.parameters[0] not in only_asked_for(trace)
+    kind = "only zeros as gradient" if zeros else "no gradient"
     held = len(learners(trace))
     return f"{len(loss.parameters)} of {held} parameters got {kind} in {times}: {listed(loss.parameters)}"
 

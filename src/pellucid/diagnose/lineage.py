@@ -107,8 +107,8 @@ class Search:
                         yield operation  # the indices of max(dim), sort, topk
 
     def _selects(self, operation: Operation) -> bool:
-        """Whether its result only tells which elements of the same value go on: the indices inside max(dim), a mask."""
-        if operation.leaves_graph or operation.output.floating:
+        """Whether the value itself goes on beside its result: indices inside max(dim), a mask, moments for a norm."""
+        if operation.leaves_graph or not is_discrete(operation):
             return False
         users = [user for user in self.done.uses.get(operation.output, ()) if user in self.toward]
         return bool(users) and all(user.recorded and operation.inputs[0] in user.inputs for user in users)

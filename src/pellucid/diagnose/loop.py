@@ -3,6 +3,7 @@
 import weakref
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,19 @@ class Loop(Values):
     def losses(self) -> list[float]:
         """The values that backward was called on."""
         return [event.loss for event in self.backwards if event.error is None]
+
+    def step_began(self) -> int:
+        """The number of the first pass of the step that is running.
+
+        Where an optimizer steps, calls of autograd.grad without an update after them are parts of a step, as in the
+        inner loop of meta-learning.
+        """
+        for event in reversed(self.loop if self.optimizers else ()):
+            if isinstance(event, Update):
+                return event.number
+            if isinstance(event, Backward) and not event.asked and event is not self.open.backward:
+                return event.number + 1
+        return 0 if self.optimizers else self.open.number
 
     # --- backward()
 
@@ -106,7 +120,7 @@ class Loop(Values):
         self._departed.clear()
         self.departed_numbers.clear()
         self._arrays_departed.clear()
-        self._held, self._incoming = 0, (None, 0.0, 0)
+        self._held = 0
         self.roots = [(root, event) for root, event in self.roots if root() is not None]
         self.results = [entry for entry in self.results if entry[0]() is not None]
         self._known = {key: entry for key, entry in self._known.items() if entry[0]() is not None}
@@ -133,14 +147,20 @@ class Loop(Values):
             info.rate = float(optimizer.param_groups[0].get("lr", 0.0)) if optimizer.param_groups else 0.0
             info.keeps = [module for module in self.made_at if any(True for _ in module.parameters())]
             self.optimizers.append(info)
-        for group in optimizer.param_groups:
-            for tensor in group["params"]:
-                parameter = self.parameter_of(tensor) or self._held_leaf(tensor)
-                if parameter not in info.parameters:
-                    info.parameters.append(parameter)
-                    info.keeps.append(tensor)
-                    parameter.optimizers.append(info)
+        tensors = [tensor for group in optimizer.param_groups for tensor in group["params"]]
+        identities = [id(tensor) for tensor in tensors]
+        if identities != info.seen:
+            info.seen = identities
+            self._take_hold(info, tensors)
         return info
+
+    def _take_hold(self, info: OptimizerInfo, tensors: list[Tensor]) -> None:
+        for tensor in tensors:
+            parameter = self.parameter_of(tensor) or self._held_leaf(tensor)
+            if parameter not in info.parameters:
+                info.parameters.append(parameter)
+                info.keeps.append(tensor)
+                parameter.optimizers.append(info)
 
     def _held_leaf(self, tensor: Tensor) -> Parameter:
         """An optimizer holds a tensor that wants no gradient."""
@@ -173,7 +193,7 @@ class Loop(Values):
                 with_gradient.add(parameter)
             size = norm_of(old)
             moved = norm_of(tensor.array - old) if np.shape(tensor.array) == np.shape(old) else float("inf")
-            finite = finite and is_finite(tensor.array)
+            finite = finite and (isfinite(size + moved) or is_finite(tensor.array))
             total, change = total + size * size, change + moved * moved
             if moved:
                 changed.add(parameter)

@@ -11,6 +11,7 @@ from pellucid.transforms.tree import flatten
 
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
 ABSENT = object()
+PLAIN = frozenset((type(None), bool, int, float, str))  # they hold no tensors
 
 
 @contextmanager
@@ -33,7 +34,17 @@ def replaced(owner: Any, name: str, wrapper: Wrapper) -> Iterator[None]:
 
 def tensors_in(*things: Any) -> list[Tensor]:
     """The tensors in arguments and results, also inside lists, tuples and dicts."""
-    return [leaf for leaf in flatten(things)[0] if isinstance(leaf, Tensor)]
+    found: list[Tensor] = []
+    for thing in things:
+        if isinstance(thing, Tensor):
+            found.append(thing)
+        elif type(thing) is tuple or type(thing) is list:
+            found += tensors_in(*thing)
+        elif type(thing) is dict:
+            found += tensors_in(*thing.values())
+        elif type(thing) not in PLAIN:
+            found += [leaf for leaf in flatten(thing)[0] if isinstance(leaf, Tensor)]
+    return found
 
 
 def of_ours() -> bool:

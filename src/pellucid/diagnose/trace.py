@@ -4,7 +4,6 @@ The instruments (instruments.py) tell it what happens outside of operations: cal
 steps of optimizers, ways out of the graph.
 """
 
-import math
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,7 +14,7 @@ from pellucid.core import modes
 from pellucid.core.primitive import Primitive
 from pellucid.core.provenance import Place, getframe, here, outside
 from pellucid.core.tensor import PICK, Leaf, Node, Tensor
-from pellucid.diagnose.events import Flow, LossCall, ModuleCall, Operation, Value, is_finite, norm_of
+from pellucid.diagnose.events import Flow, LossCall, ModuleCall, Operation, Value, is_finite
 from pellucid.diagnose.loop import Loop
 from pellucid.diagnose.values import memory_of
 
@@ -83,20 +82,13 @@ class Trace(Loop):
 
     def gradient(self, node: Node, g: Any, parent: Node, d: Any) -> None:
         """A gradient went from one node to another."""
-        array = getattr(d, "array", d)
-        operation = self._by_node.get(id(node))
-        if self._incoming[0] is not g:  # one node passes the same gradient to several inputs
-            self._incoming = (g, *_measured(g))
-        _, incoming, size = self._incoming
         tensor = parent.tensor() if isinstance(parent, Leaf) else None
         flow = Flow(
-            operation, node.primitive.name, node.place, incoming, norm_of(array), size, int(np.size(array)),
+            self._by_node.get(id(node)), node.primitive.name, node.place,
             None if tensor is None else self.parameter_of(tensor),
-            None if isinstance(parent, Leaf) else self._by_node.get(id(parent)), array,
+            None if isinstance(parent, Leaf) else self._by_node.get(id(parent)), g, getattr(d, "array", d),
         )  # fmt: skip
         self.open.flows.append(flow)
-        if not math.isfinite(flow.outgoing) and math.isfinite(incoming) and not is_finite(array):
-            self.open.bad_gradients.append(flow)
 
     def write(self, target: Tensor, name: str) -> None:
         """A tensor was written to in place."""
@@ -178,7 +170,7 @@ class Trace(Loop):
         if outer is None:
             self._note_model(module)
         call = ModuleCall(
-            module, _path_to(module, outer), here(), outer, module.training, modes.current().grad, self._count(),
+            module, here(), outer, module.training, modes.current().grad, self._count(),
             tuple(self.value_of(tensor) for tensor in tensors),
         )  # fmt: skip
         self.open.calls.append(call)
@@ -222,13 +214,6 @@ def _line_within(entered: Place | None) -> Place | None:
     return None
 
 
-def _measured(g: Any) -> tuple[float, int]:
-    """The norm and the size of a gradient, or of several that belong to one operation."""
-    parts: list[Any] = g if isinstance(g, list) else [g]
-    coming = [getattr(part, "array", part) for part in parts if part is not None]
-    return math.hypot(*map(norm_of, coming)), sum(int(np.size(part)) for part in coming)
-
-
 def _numbers(nested: Any, limit: int = 1000) -> Iterator[float]:
     """The numbers in nested lists, the first ones."""
     stack = [nested]
@@ -239,13 +224,3 @@ def _numbers(nested: Any, limit: int = 1000) -> Iterator[float]:
         elif isinstance(item, (int, float)):
             limit -= 1
             yield item
-
-
-def _path_to(module: Any, outer: ModuleCall | None) -> str:
-    """The name of a module from the outermost one that is running."""
-    if outer is None:
-        return ""
-    for name, child in outer.module.named_modules():
-        if child is module:
-            return f"{outer.path}.{name}" if outer.path and name else name or outer.path
-    return type(module).__name__

@@ -51,7 +51,6 @@ class Values:
         self._written: dict[int, tuple[weakref.ref[Tensor], Place]] = {}  # writes to tensors not yet known
         self._places: dict[int, tuple[weakref.ref[Tensor], Place]] = {}  # where tensors without a graph were made
         self._now = 0  # the number of the latest event
-        self._incoming: tuple[Any, float, int] = (None, 0.0, 0)  # the gradient measured last, its norm and size
         self._named: tuple[int, ...] = ()  # what was known when parameters were named last
         self._held = 0
         self._inside_step = False
@@ -90,15 +89,16 @@ class Values:
         """A value of an earlier pass that is used again: a parameter, a state that is carried along, data."""
         value = self._new(tensor, None)
         value.parameter, value.born = old.parameter or self.parameter_of(tensor), old.born
-        value.made_at = old.made_at
+        value.made_at, value.spoiled = old.made_at, old.spoiled
         return value
 
     def _new(self, tensor: Tensor, maker: Operation | None) -> Value:
         array = tensor.array
-        value = Value(
-            tuple(np.shape(array)), np.dtype(array.dtype), array if isinstance(array, np.ndarray) else None,
-            tensor.node is not None, maker, born=self.open.number, made_at=None if maker is None else maker.place,
-        )  # fmt: skip
+        made_at = None if maker is None else maker.place
+        numbers, shape, dtype = array, array.shape, array.dtype
+        if not isinstance(array, np.ndarray):  # a kind of array that a transform works with
+            numbers, shape, dtype = None, tuple(np.shape(array)), np.dtype(dtype)
+        value = Value(shape, dtype, numbers, tensor.node is not None, maker, None, self.open.number, made_at)
         self._known[id(tensor)] = (weakref.ref(tensor), value)
         return value
 

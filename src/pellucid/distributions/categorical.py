@@ -86,22 +86,27 @@ class Categorical(Distribution):
         return values.expand((-1, *self._batch_shape)) if expand else values
 
 
-class OneHotCategorical(Distribution):
-    """One of several choices, as a vector with a single one."""
+class ByChoice(Distribution):
+    """A distribution of vectors that have an entry for each choice of a Categorical."""
 
-    support = constraints.one_hot
-    has_enumerate_support = True
     arg_constraints: ClassVar[Any] = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         self._categorical = Categorical(probs, logits)
-        shape = self._categorical._param.shape
+        shape = self._categorical.param_shape
         super().__init__(shape[:-1], shape[-1:], validate_args)
 
     probs = property(lambda self: self._categorical.probs)
     logits = property(lambda self: self._categorical.logits)
     param_shape = property(lambda self: self._categorical.param_shape)
     _param = property(lambda self: self._categorical._param)
+
+
+class OneHotCategorical(ByChoice):
+    """One of several choices, as a vector with a single one."""
+
+    support = constraints.one_hot
+    has_enumerate_support = True
 
     @property
     def mean(self) -> Any:
@@ -144,10 +149,8 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         return self.sample(sample_shape) + (self._categorical.probs - self._categorical.probs.detach())
 
 
-class Multinomial(Distribution):
+class Multinomial(ByChoice):
     """How often each of several choices is made in so many tries."""
-
-    arg_constraints: ClassVar[Any] = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
     def __init__(
         self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
@@ -155,19 +158,12 @@ class Multinomial(Distribution):
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")
         self.total_count = total_count
-        self._categorical = Categorical(probs, logits)
+        super().__init__(probs, logits, validate_args)
         self._binomial = Binomial(total_count, probs=self._categorical.probs)
-        shape = self._categorical._param.shape
-        super().__init__(shape[:-1], shape[-1:], validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:  # type: ignore[override]
         return constraints.multinomial(self.total_count)
-
-    probs = property(lambda self: self._categorical.probs)
-    logits = property(lambda self: self._categorical.logits)
-    param_shape = property(lambda self: self._categorical.param_shape)
-    _param = property(lambda self: self._categorical._param)
 
     @property
     def mean(self) -> Any:

@@ -5,30 +5,21 @@ from typing import Any, ClassVar
 
 import pellucid as torch
 from pellucid.distributions import constraints
-from pellucid.distributions.distribution import Distribution
+from pellucid.distributions.located import Located
 from pellucid.distributions.utils import broadcast_all, lazy_property
 
 __all__ = ["VonMises"]
 
 
-class VonMises(Distribution):
+class VonMises(Located):
     """Directions: a normal distribution on the circle."""
 
     support = constraints.real
-    has_rsample = False
     arg_constraints: ClassVar[Any] = {"loc": constraints.real, "concentration": constraints.positive}
 
     def __init__(self, loc: Any, concentration: Any, validate_args: bool | None = None) -> None:
         self.loc, self.concentration = broadcast_all(loc, concentration)
         super().__init__(self.loc.shape, validate_args=validate_args)
-
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
 
     @lazy_property
     def variance(self) -> Any:  # type: ignore[override]

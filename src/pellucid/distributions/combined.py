@@ -193,7 +193,15 @@ class TransformedDistribution(Distribution):
 
 
 class MixtureSameFamily(Distribution):
-    """One of several distributions of a family, chosen at random."""
+    """One of several distributions of a family, chosen at random.
+
+    >>> import pellucid as torch
+    >>> which = torch.distributions.Categorical(torch.tensor([0.3, 0.7]))
+    >>> hills = torch.distributions.Normal(torch.tensor([-5.0, 5.0]), torch.tensor([1.0, 1.0]))
+    >>> mixture = torch.distributions.MixtureSameFamily(which, hills)
+    >>> mixture.mean  # 0.3 * -5 + 0.7 * 5
+    tensor(2.)
+    """
 
     arg_constraints: ClassVar[Any] = {}
 

@@ -16,7 +16,16 @@ __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
 
 class ConstraintRegistry:
-    """Which transform makes values that satisfy a constraint; `register` adds a kind of constraint."""
+    """Which transform makes values that satisfy a constraint; `register` adds a kind of constraint.
+
+    >>> import pellucid as torch
+    >>> from pellucid.distributions import constraints
+    >>> positive = torch.distributions.biject_to(constraints.positive)
+    >>> positive(torch.tensor([-1.0, 0.0, 1.0]))  # any real number becomes a positive one
+    tensor([0.3679, 1.0000, 2.7183])
+    >>> torch.distributions.transform_to(constraints.simplex)(torch.zeros(4))
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
 
     def __init__(self) -> None:
         self._registry: dict[type, Callable[[Any], Any]] = {}

@@ -12,7 +12,16 @@ __all__ = ["Distribution"]
 
 
 class Distribution:
-    """Batches of distributions: `batch_shape` counts distributions, `event_shape` is the shape of one sample."""
+    """Batches of distributions: `batch_shape` counts distributions, `event_shape` is the shape of one sample.
+
+    >>> import pellucid as torch
+    >>> normals = torch.distributions.Normal(torch.zeros(3), torch.ones(3))  # three distributions
+    >>> normals.batch_shape, normals.event_shape, normals.sample((5,)).shape
+    (torch.Size([3]), torch.Size([]), torch.Size([5, 3]))
+    >>> one = torch.distributions.MultivariateNormal(torch.zeros(3), torch.eye(3))  # one, of vectors
+    >>> one.batch_shape, one.event_shape, one.sample((5,)).shape
+    (torch.Size([]), torch.Size([3]), torch.Size([5, 3]))
+    """
 
     has_rsample: Any = False
     has_enumerate_support: Any = False

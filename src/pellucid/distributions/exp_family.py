@@ -12,6 +12,11 @@ class ExponentialFamily(Distribution):
     """A distribution given by its natural parameters and the normaliser A.
 
     Write `_natural_params`, `_log_normalizer` and `_mean_carrier_measure`: entropy and divergence follow.
+
+    >>> import pellucid as torch
+    >>> coin = torch.distributions.Bernoulli(0.5)
+    >>> isinstance(coin, torch.distributions.ExponentialFamily), coin.entropy()
+    (True, tensor(0.6931))
     """
 
     @property

@@ -6,18 +6,12 @@ from typing import Any, ClassVar
 import pellucid as torch
 from pellucid.distributions import constraints
 from pellucid.distributions.combined import TransformedDistribution
+from pellucid.distributions.counts import TwoWays
 from pellucid.distributions.distribution import Distribution
 from pellucid.distributions.exp_family import ExponentialFamily
 from pellucid.distributions.simplex import Dirichlet
 from pellucid.distributions.transforms import AffineTransform, PowerTransform
-from pellucid.distributions.utils import (
-    EULER,
-    broadcast_all,
-    clamp_probs,
-    lazy_property,
-    logits_to_probs,
-    probs_to_logits,
-)
+from pellucid.distributions.utils import EULER, broadcast_all, clamp_probs, lazy_property, logits_to_probs
 
 __all__ = ["Beta", "ContinuousBernoulli", "Kumaraswamy", "Uniform"]
 
@@ -172,7 +166,7 @@ class Kumaraswamy(TransformedDistribution):
         return (1 - 1 / b) + (1 - 1 / a) * (torch.digamma(b + 1) + EULER) - a.log() - b.log()
 
 
-class ContinuousBernoulli(ExponentialFamily):
+class ContinuousBernoulli(TwoWays, ExponentialFamily):
     """A number between 0 and 1 whose density is `probs**x * (1 - probs)**(1 - x)` up to a constant.
 
     Near `probs = 1/2`, between `lims`, the exact formulas divide 0 by 0: a Taylor series takes their place.
@@ -180,39 +174,24 @@ class ContinuousBernoulli(ExponentialFamily):
 
     has_rsample = True
     support = constraints.unit_interval
-    arg_constraints: ClassVar[Any] = {"probs": constraints.unit_interval, "logits": constraints.real}
     _mean_carrier_measure = 0
 
     def __init__(
         self, probs: Any = None, logits: Any = None, lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        self._take(probs, logits)
+        self._lims = lims
         if probs is not None:
-            (self.probs,) = broadcast_all(probs)
             if validate_args is not None and not bool(constraints.unit_interval.check(self.probs).all()):
                 raise ValueError("The parameter probs has invalid values")
-            self.probs = clamp_probs(self.probs)
-        else:
-            (self.logits,) = broadcast_all(logits)
-        self._param, self._lims = self.logits if probs is None else self.probs, lims
+            self.probs = self._param = clamp_probs(self.probs)
         super().__init__(self._param.shape, validate_args=validate_args)
-
-    @lazy_property
-    def logits(self) -> Any:
-        """The logit of `probs`."""
-        return probs_to_logits(self.probs, is_binary=True)
 
     @lazy_property
     def probs(self) -> Any:
         """The parameter."""
         return clamp_probs(logits_to_probs(self.logits, is_binary=True))
-
-    @property
-    def param_shape(self) -> Any:
-        """The shape of the parameter."""
-        return self._param.size()
 
     def _exact(self) -> Any:
         """Where the exact formulas hold."""
@@ -242,14 +221,6 @@ class ContinuousBernoulli(ExponentialFamily):
         exact = cut * (cut - 1.0) / torch.pow(1.0 - 2.0 * cut, 2)
         exact = exact + 1.0 / torch.pow(torch.log1p(-cut) - torch.log(cut), 2)
         return torch.where(self._exact(), exact, 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x) * x)
-
-    @property
-    def stddev(self) -> Any:
-        return torch.sqrt(self.variance)
-
-    def sample(self, sample_shape: Any = ()) -> Any:
-        with torch.no_grad():
-            return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         return self.icdf(torch.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype))

@@ -6,34 +6,14 @@ from typing import Any, ClassVar
 import pellucid as torch
 from pellucid.distributions import constraints
 from pellucid.distributions.combined import TransformedDistribution
-from pellucid.distributions.distribution import Distribution
 from pellucid.distributions.gamma import Chi2
 from pellucid.distributions.interval import Uniform
+from pellucid.distributions.located import Located, LocationScale
 from pellucid.distributions.normal import Folded
 from pellucid.distributions.transforms import AffineTransform, ExpTransform
 from pellucid.distributions.utils import EULER, broadcast_all, standard_normal
 
 __all__ = ["Cauchy", "Gumbel", "HalfCauchy", "Laplace", "StudentT"]
-
-
-class LocationScale(Distribution):
-    """A standard distribution that is stretched by `scale` and moved by `loc`."""
-
-    has_rsample = True
-    support = constraints.real
-    arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
-
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
 
 
 class Laplace(LocationScale):
@@ -157,7 +137,7 @@ class Gumbel(TransformedDistribution):
         return self.scale.log() + (1 + EULER)
 
 
-class StudentT(Distribution):
+class StudentT(Located):
     """Like a normal distribution whose deviation was estimated from few values."""
 
     has_rsample = True
@@ -176,10 +156,6 @@ class StudentT(Distribution):
     @property
     def mean(self) -> Any:
         return torch.where(self.df <= 1, math.nan, self.loc)
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
 
     @property
     def variance(self) -> Any:

@@ -10,8 +10,7 @@ from pellucid.distributions.distribution import Distribution
 from pellucid.distributions.exp_family import ExponentialFamily
 from pellucid.distributions.gamma import Chi2
 from pellucid.distributions.interval import Beta
-from pellucid.distributions.multivariate_normal import factor_of, half_log_determinant, only_one
-from pellucid.distributions.utils import lazy_property
+from pellucid.distributions.multivariate_normal import ByCovariance, factor_of, half_log_determinant, only_one
 
 __all__ = ["LKJCholesky", "Wishart"]
 
@@ -22,13 +21,19 @@ def _mvdigamma(x: Any, p: int) -> Any:
     return torch.digamma(x.unsqueeze(-1) - steps.expand((*x.shape, p))).sum(-1)
 
 
-class Wishart(ExponentialFamily):
-    """The sum of `df` outer products of normal vectors: what an estimated covariance looks like."""
+class Wishart(ByCovariance, ExponentialFamily):
+    """The sum of `df` outer products of normal vectors: what an estimated covariance looks like.
+
+    >>> import pellucid as torch
+    >>> wishart = torch.distributions.Wishart(torch.tensor(3.0), torch.eye(2))
+    >>> wishart.mean  # df times the covariance
+    tensor([[3., 0.],
+            [0., 3.]])
+    """
 
     has_rsample = True
     support = constraints.positive_definite
     _mean_carrier_measure = 0
-    _as_given = ("_unbroadcasted_scale_tril",)
 
     def __init__(
         self, df: Any, covariance_matrix: Any = None, precision_matrix: Any = None, scale_tril: Any = None,
@@ -63,24 +68,6 @@ class Wishart(ExponentialFamily):
             "scale_tril": constraints.lower_cholesky,
             "df": constraints.greater_than(self._event_shape[-1] - 1),
         }  # fmt: skip
-
-    def _whole(self, matrix: Any) -> Any:
-        return matrix.expand(self._batch_shape + self._event_shape)
-
-    @lazy_property
-    def scale_tril(self) -> Any:
-        """The Cholesky factor of the scale matrix."""
-        return self._whole(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Any:
-        """The scale matrix."""
-        return self._whole(self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT)
-
-    @lazy_property
-    def precision_matrix(self) -> Any:
-        """The inverse of the scale matrix."""
-        return self._whole(torch.cholesky_inverse(self._unbroadcasted_scale_tril))
 
     @property
     def mean(self) -> Any:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import pellucid as torch
 from pellucid.distributions import constraints
 from pellucid.distributions.distribution import Distribution
+from pellucid.distributions.located import Located
 from pellucid.distributions.utils import lazy_property, standard_normal
 
 __all__ = ["LowRankMultivariateNormal", "MultivariateNormal"]
@@ -48,7 +49,33 @@ def only_one(refusal: type[Exception] = ValueError, **given: Any) -> tuple[str, 
     return named[0]
 
 
-class MultivariateNormal(Distribution):
+class ByCovariance(Distribution):
+    """A distribution with a matrix that was given as covariance, precision or Cholesky factor: the others follow."""
+
+    _as_given: tuple[str, ...] = ("_unbroadcasted_scale_tril",)
+    _unbroadcasted_scale_tril: Any
+
+    def _whole(self, matrix: Any) -> Any:
+        """A matrix for each distribution of the batch."""
+        return matrix.expand(self._batch_shape + self._event_shape[-1:] + self._event_shape[-1:])
+
+    @lazy_property
+    def scale_tril(self) -> Any:
+        """The Cholesky factor of the covariance."""
+        return self._whole(self._unbroadcasted_scale_tril)
+
+    @lazy_property
+    def covariance_matrix(self) -> Any:
+        """The covariance."""
+        return self._whole(self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT)
+
+    @lazy_property
+    def precision_matrix(self) -> Any:
+        """The inverse of the covariance."""
+        return self._whole(torch.cholesky_inverse(self._unbroadcasted_scale_tril))
+
+
+class MultivariateNormal(Located, ByCovariance):
     """The normal distribution of vectors, by its covariance, its precision or the Cholesky factor of the covariance.
 
     >>> MultivariateNormal(torch.zeros(2), torch.eye(2)).log_prob(torch.zeros(2))
@@ -57,7 +84,6 @@ class MultivariateNormal(Distribution):
 
     has_rsample = True
     support = constraints.real_vector
-    _as_given = ("_unbroadcasted_scale_tril",)
     arg_constraints: ClassVar[Any] = {
         "loc": constraints.real_vector, "covariance_matrix": constraints.positive_definite,
         "precision_matrix": constraints.positive_definite, "scale_tril": constraints.lower_cholesky,
@@ -80,31 +106,6 @@ class MultivariateNormal(Distribution):
         super().__init__(batch, self.loc.shape[-1:], validate_args)
         self._unbroadcasted_scale_tril = factor_of(name, matrix)
 
-    @lazy_property
-    def scale_tril(self) -> Any:
-        """The Cholesky factor of the covariance."""
-        return self._unbroadcasted_scale_tril.expand(self._batch_shape + self._event_shape + self._event_shape)
-
-    @lazy_property
-    def covariance_matrix(self) -> Any:
-        """The covariance."""
-        factor = self._unbroadcasted_scale_tril
-        return (factor @ factor.mT).expand(self._batch_shape + self._event_shape + self._event_shape)
-
-    @lazy_property
-    def precision_matrix(self) -> Any:
-        """The inverse of the covariance."""
-        inverse = torch.cholesky_inverse(self._unbroadcasted_scale_tril)
-        return inverse.expand(self._batch_shape + self._event_shape + self._event_shape)
-
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
-
     @property
     def variance(self) -> Any:
         return self._unbroadcasted_scale_tril.pow(2).sum(-1).expand(self._batch_shape + self._event_shape)
@@ -125,7 +126,7 @@ class MultivariateNormal(Distribution):
         return entropy.expand(self._batch_shape) if self._batch_shape else entropy
 
 
-class LowRankMultivariateNormal(Distribution):
+class LowRankMultivariateNormal(Located, ByCovariance):
     """Normal vectors with the covariance `cov_factor @ cov_factor.T + diag(cov_diag)`, without that large matrix.
 
     >>> LowRankMultivariateNormal(torch.zeros(2), torch.ones(2, 1), torch.ones(2)).covariance_matrix
@@ -172,17 +173,6 @@ class LowRankMultivariateNormal(Distribution):
         """The Cholesky factor of `I + W^T D^-1 W`: what Woodbury's formula inverts instead of the covariance."""
         inner = torch.matmul(cov_factor.mT / cov_diag.unsqueeze(-2), cov_factor)
         return torch.linalg.cholesky(inner + torch.eye(cov_factor.size(-1), dtype=cov_factor.dtype))
-
-    def _whole(self, matrix: Any) -> Any:
-        return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
-
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
 
     @lazy_property
     def variance(self) -> Any:  # type: ignore[override]

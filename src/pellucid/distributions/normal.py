@@ -7,35 +7,21 @@ import pellucid as torch
 from pellucid.distributions import constraints
 from pellucid.distributions.combined import TransformedDistribution
 from pellucid.distributions.exp_family import ExponentialFamily
+from pellucid.distributions.located import LocationScale
 from pellucid.distributions.transforms import AbsTransform, ExpTransform
-from pellucid.distributions.utils import broadcast_all, standard_normal
+from pellucid.distributions.utils import standard_normal
 
 __all__ = ["HalfNormal", "LogNormal", "Normal"]
 
 
-class Normal(ExponentialFamily):
+class Normal(LocationScale, ExponentialFamily):
     """The normal distribution.
 
     >>> Normal(0.0, 1.0).log_prob(torch.tensor(0.0))
     tensor(-0.9189)
     """
 
-    has_rsample = True
-    support = constraints.real
-    arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
     _mean_carrier_measure = 0
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
-
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
 
     @property
     def stddev(self) -> Any:

@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 import pellucid as torch
 from pellucid.distributions import constraints
 from pellucid.distributions.combined import TransformedDistribution
-from pellucid.distributions.distribution import Distribution
 from pellucid.distributions.gamma import Exponential
+from pellucid.distributions.located import Located
 from pellucid.distributions.transforms import AffineTransform, ExpTransform
 from pellucid.distributions.utils import broadcast_all
 
@@ -45,7 +45,7 @@ class Pareto(TransformedDistribution):
         return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())
 
 
-class GeneralizedPareto(Distribution):
+class GeneralizedPareto(Located):
     """What exceeds a high threshold: exponential for concentration 0, a power's tail above, bounded below.
 
     >>> GeneralizedPareto(0.0, 1.0, 0.5).mean
@@ -75,10 +75,6 @@ class GeneralizedPareto(Distribution):
     def mean(self) -> Any:
         k = torch.where(self.concentration < 1, self.concentration, torch.nan)
         return self.loc + self.scale / (1 - k)
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
 
     @property
     def variance(self) -> Any:

@@ -4,10 +4,9 @@ from typing import Any, ClassVar
 
 import pellucid as torch
 from pellucid.distributions import constraints
-from pellucid.distributions.categorical import Categorical
+from pellucid.distributions.categorical import ByChoice
 from pellucid.distributions.combined import TransformedDistribution
 from pellucid.distributions.counts import TwoWays
-from pellucid.distributions.distribution import Distribution
 from pellucid.distributions.transforms import ExpTransform, SigmoidTransform
 from pellucid.distributions.utils import broadcast_all, clamp_probs
 
@@ -41,7 +40,24 @@ class LogitRelaxedBernoulli(TwoWays):
         return self.temperature.log() + difference - 2 * difference.exp().log1p()
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class Relaxed(TransformedDistribution):
+    """A soft choice: a kind of unbounded number that a transform brings between the corners."""
+
+    has_rsample = True
+    unbounded: Any
+    transform: Any
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        super().__init__(self.unbounded(temperature, probs, logits), self.transform(), validate_args)
+
+    temperature = property(lambda self: self.base_dist.temperature)
+    probs = property(lambda self: self.base_dist.probs)
+    logits = property(lambda self: self.base_dist.logits)
+
+
+class RelaxedBernoulli(Relaxed):
     """A soft coin: a number between 0 and 1, differentiable by the probability.
 
     >>> _ = torch.manual_seed(0)
@@ -49,38 +65,23 @@ class RelaxedBernoulli(TransformedDistribution):
     tensor([0.4925])
     """
 
-    has_rsample = True
+    unbounded, transform = LogitRelaxedBernoulli, SigmoidTransform
     support = constraints.unit_interval
-    arg_constraints: ClassVar[Any] = {"probs": constraints.unit_interval, "logits": constraints.real}
-
-    def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
-    ) -> None:
-        super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args)
-
-    temperature = property(lambda self: self.base_dist.temperature)
-    probs = property(lambda self: self.base_dist.probs)
-    logits = property(lambda self: self.base_dist.logits)
+    arg_constraints: ClassVar[Any] = LogitRelaxedBernoulli.arg_constraints
 
 
-class ExpRelaxedCategorical(Distribution):
+class ExpRelaxedCategorical(ByChoice):
     """The logarithms of a soft choice: Gumbel noise on the logits, and a softmax."""
 
     has_rsample = True
     support = constraints.real_vector
     _as_given = ("temperature",)
-    arg_constraints: ClassVar[Any] = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         self.temperature = temperature
-        self._categorical = Categorical(probs, logits)
-        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
-
-    probs = property(lambda self: self._categorical.probs)
-    logits = property(lambda self: self._categorical.logits)
-    param_shape = property(lambda self: self._categorical.param_shape)
+        super().__init__(probs, logits, validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         noise = clamp_probs(torch.rand(self._extended_shape(sample_shape), dtype=self.logits.dtype))
@@ -96,22 +97,13 @@ class ExpRelaxedCategorical(Distribution):
         return (score - score.logsumexp(-1, keepdim=True)).sum(-1) + scale
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(Relaxed):
     """A soft choice: numbers that sum to 1, differentiable by the probabilities.
 
     >>> RelaxedOneHotCategorical(torch.tensor(0.5), torch.tensor([0.2, 0.8])).rsample().sum().round()
     tensor(1.)
     """
 
-    has_rsample = True
+    unbounded, transform = ExpRelaxedCategorical, ExpTransform
     support = constraints.simplex
-    arg_constraints: ClassVar[Any] = {"probs": constraints.simplex, "logits": constraints.real_vector}
-
-    def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
-    ) -> None:
-        super().__init__(ExpRelaxedCategorical(temperature, probs, logits), ExpTransform(), validate_args)
-
-    temperature = property(lambda self: self.base_dist.temperature)
-    probs = property(lambda self: self.base_dist.probs)
-    logits = property(lambda self: self.base_dist.logits)
+    arg_constraints: ClassVar[Any] = ExpRelaxedCategorical.arg_constraints

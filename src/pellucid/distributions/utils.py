@@ -37,9 +37,17 @@ def standard_normal(shape: Any, dtype: Any) -> Any:
     return torch.normal(torch.zeros(shape, dtype=dtype), torch.ones(shape, dtype=dtype))
 
 
+def _standard_normal(shape: Any, dtype: Any, device: Any = None) -> Any:
+    """`standard_normal` under the name that libraries of distributions import."""
+    return standard_normal(shape, dtype)
+
+
 def sum_rightmost(value: Any, dimensions: int) -> Any:
     """The sum over so many dimensions on the right."""
     return value.reshape((*value.shape[: value.dim() - dimensions], -1)).sum(-1) if dimensions else value
+
+
+_sum_rightmost = sum_rightmost  # PyTorch's name
 
 
 def clamp_probs(probs: Any) -> Any:

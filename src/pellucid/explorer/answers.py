@@ -75,4 +75,5 @@ def _expression(content: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(values, dict) or not all(type(number) in (int, float) for number in values.values()):
         raise ExpressionError("values must be numbers by name")
     numbers = {str(name): float(number) for name, number in values.items()}
-    return {**snapshot(value_of(text, numbers), scope={}, title=text), "code": text}
+    seen = snapshot(value_of(text, numbers), scope={}, title=text)
+    return {**seen, "code": seen["title"]}

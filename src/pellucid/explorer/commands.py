@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 import time
 import webbrowser
 from collections.abc import Callable, Sequence
@@ -29,16 +30,20 @@ class Enough(BaseException):
 def explore_command(options: argparse.Namespace, quiz: Callable[[], Quiz | None] = lambda: None) -> int:
     """`pellucid explore [script.py | expression] [name=number ...]`; the playground also asks a quiz."""
     try:
-        seen = _asked_for(options)
+        return _explore(options, quiz)
     except (ExpressionError, OSError) as error:
-        print(f"pellucid explore: {printable(str(error))}")
+        print(f"pellucid explore: {printable(str(error))}", file=sys.stderr)
         return 2
+
+
+def _explore(options: argparse.Namespace, quiz: Callable[[], Quiz | None]) -> int:
+    seen = _asked_for(options)
     title = seen[0].data["title"] if options.what else "Pellucid playground"
     asked = None if options.what else quiz()
     if options.save:
         told = None if asked is None else asked.as_json(key=True)
         Path(options.save).write_text(page([each.data for each in seen], title, quiz=told), encoding="utf-8")
-        print(f"written: {options.save}")
+        print(f"written: {printable(str(options.save))}")
         return 0
     return _serve(seen, title, options, asked)
 
@@ -48,7 +53,12 @@ def _asked_for(options: argparse.Namespace) -> Sequence[Seen]:
         return seen_examples()
     if options.what.endswith(".py"):
         return [_of_script(options.what, options.arguments, options.number)]
-    return [look(value_of(options.what, _values(options.values)), scope={}, title=options.what)]
+    values = _values(options.values)
+    result = value_of(options.what, values)
+    unused = set(values) - {value.label for value in result.graph()}
+    if unused:
+        raise ExpressionError(f"{', '.join(sorted(unused))} is not a name in {options.what}")
+    return [look(result, scope={}, title=options.what)]
 
 
 def _values(pairs: Sequence[str]) -> dict[str, float]:
@@ -74,7 +84,8 @@ def _of_script(path: str, arguments: Sequence[str], number: int) -> Seen:
     def backward(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         count[0] += 1
         if count[0] == number:
-            found.append(look(self, watch=watch, title=f"{os.path.basename(path)}, backward {number}"))
+            title = f"{os.path.basename(path)}, backward {number}"
+            found.append(look(self, watch=watch, title=title, times=True))
             raise Enough
         return original(self, *args, **kwargs)
 
@@ -82,19 +93,24 @@ def _of_script(path: str, arguments: Sequence[str], number: int) -> Seen:
     with watching() as watch:
         kind.backward = backward
         try:
-            run_script(path, arguments)
+            failed = run_script(path, arguments)
         except Enough:
-            pass
+            failed = 0
         finally:
             kind.backward = original
     if not found:
-        raise ExpressionError(f"{path} called backward {count[0]} times, so there is no number {number} to show")
+        ending = "stopped with the error above and" if failed else "ended and"
+        raise ExpressionError(f"{path} {ending} called backward {count[0]} times: there is no number {number} to show")
     return found[0]
 
 
 def _serve(seen: Sequence[Seen], title: str, options: argparse.Namespace, quiz: Quiz | None) -> int:
     data, programs = [each.data for each in seen], [each.program for each in seen]
-    with Server(data, title, options.port, programs, quiz) as server:
+    try:
+        started = Server(data, title, options.port, programs, quiz)
+    except OSError as error:
+        raise OSError(f"port {options.port}: {error.strerror}; leave --port out to have a free one chosen") from None
+    with started as server:
         print(f"open {server.url}\nCtrl-C ends it", flush=True)
         if not options.no_browser:
             webbrowser.open(server.url)

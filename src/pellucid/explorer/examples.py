@@ -68,24 +68,26 @@ both = r + t
 """
 
 XOR = """\
-random = np.random.RandomState(42)
-W1 = torch.tensor(random.randn(2, 8) * 0.5, dtype=torch.float32, requires_grad=True)
-b1 = torch.zeros(1, 8, requires_grad=True)
-W2 = torch.tensor(random.randn(8, 1) * 0.5, dtype=torch.float32, requires_grad=True)
-b2 = torch.zeros(1, 1, requires_grad=True)
 x = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
 t = torch.tensor([[0.0], [1.0], [1.0], [0.0]])
-training = Training({"W1": W1, "b1": b1, "W2": W2, "b2": b2})
-for step in range(200):
-    h = torch.tanh(x @ W1 + b1)
-    y = h @ W2 + b2
-    loss = ((y - t) ** 2).mean()
-    loss.backward(retain_graph=step == 199)
-    training.step(loss, note=" ".join(f"{p:.2f}" for p in y.flatten().tolist()))
-    with torch.no_grad():
-        for parameter in (W1, b1, W2, b2):
-            parameter.data = parameter.data - 0.2 * parameter.grad
-            parameter.grad = None
+runs = []
+for rate in (0.05, 0.2):
+    random = np.random.RandomState(42)
+    W1 = torch.tensor(random.randn(2, 8) * 0.5, dtype=torch.float32, requires_grad=True)
+    b1 = torch.zeros(1, 8, requires_grad=True)
+    W2 = torch.tensor(random.randn(8, 1) * 0.5, dtype=torch.float32, requires_grad=True)
+    b2 = torch.zeros(1, 1, requires_grad=True)
+    runs.insert(0, Training({"W1": W1, "b1": b1, "W2": W2, "b2": b2}, name=f"rate {rate}"))
+    for step in range(200):
+        h = torch.tanh(x @ W1 + b1)
+        y = h @ W2 + b2
+        loss = ((y - t) ** 2).mean()
+        loss.backward(retain_graph=step == 199)
+        runs[0].step(loss, note=" ".join(f"{p:.2f}" for p in y.flatten().tolist()))
+        with torch.no_grad():
+            for parameter in (W1, b1, W2, b2):
+                parameter.data = parameter.data - rate * parameter.grad
+                parameter.grad = None
 """
 
 NAN = """\
@@ -107,6 +109,17 @@ x = torch.tensor(3.0, requires_grad=True)
 a = x * x
 frozen = a.detach()
 y = frozen * x
+"""
+
+SHAPES = """\
+x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)
+b = torch.tensor([10.0, 20.0, 30.0], requires_grad=True)
+z = x + b
+turned = z.T
+folded = z.reshape(3, 2)
+p = z @ turned
+q = turned * folded
+y = p.sum() + q.sum()
 """
 
 PROGRAMS: tuple[dict[str, Any], ...] = (
@@ -147,7 +160,7 @@ PROGRAMS: tuple[dict[str, Any], ...] = (
     },
     {
         "id": "xor", "title": "Training: XOR", "source": XOR, "result": "loss",
-        "note": "200 steps of a 2-8-1 network. Play the training below the graph.",
+        "note": "200 steps of a 2-8-1 network, at two learning rates. Play the training below the graph.",
     },
     {
         "id": "nan", "title": "NaN through where", "source": NAN, "result": "y", "controls": {"x": ONE_NUMBER},
@@ -160,6 +173,10 @@ PROGRAMS: tuple[dict[str, Any], ...] = (
     {
         "id": "detach", "title": "detach", "source": DETACH, "result": "y",
         "note": "detach() cuts the path: backward treats frozen as a constant.",
+    },
+    {
+        "id": "shapes", "title": "Shapes: where the elements go", "source": SHAPES, "result": "y",
+        "note": "Click a box, then play how its elements come from those of its inputs. To turn is not to fold.",
     },
 )  # fmt: skip
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pellucid.core.provenance import getframe, outside
 from pellucid.core.tensor import Tensor
+from pellucid.errors import printable
 from pellucid.explorer.notebook import framed, widget_of
 from pellucid.explorer.page import page
 from pellucid.explorer.program import Program
@@ -19,11 +20,20 @@ __all__ = ["Exploration", "explore"]
 
 
 class Exploration:
-    """A snapshot of a graph and its page; with its `program`, what is changed in a notebook is computed again."""
+    """A snapshot of a graph and its page; with its `program`, what is changed in a notebook is computed again.
+
+    >>> import pellucid as torch
+    >>> a = torch.tensor(2.0, requires_grad=True)
+    >>> exploration = torch.explore(a * a)
+    >>> exploration.html().startswith("<!doctype html>")
+    True
+    >>> [node["op"] for node in exploration.snapshot["nodes"]]
+    ['leaf', 'mul']
+    """
 
     def __init__(self, snapshot: dict[str, Any], title: str = "", program: Program | None = None) -> None:
         self.snapshot = snapshot
-        self.title = title or snapshot["title"]
+        self.title = printable(title or snapshot["title"])
         self.program = program
 
     def html(self) -> str:
@@ -65,7 +75,7 @@ class Exploration:
 def explore(y: "Tensor | Value | Callable[..., Any]", *inputs: Any, title: str = "", **options: Any) -> Exploration:
     """Show the graph behind a tensor, a Value, or what a function makes of some inputs.
 
-    Options are those of `pellucid.explorer.snapshot`: gradient, controls, note, training, ...
+    Options are those of `pellucid.explorer.snapshot`: gradient, controls, note, training, times, beside, ...
 
     >>> import pellucid as torch
     >>> from pellucid.explorer import explore

@@ -32,7 +32,7 @@ def value_of(text: str, values: Mapping[str, float] | None = None) -> Value:
     try:
         statements = ast.parse(text.strip()).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ExpressionError(f"this is no arithmetic: {getattr(error, 'msg', error)}") from None
+        raise ExpressionError(f"{text.strip()[:60]}: this is no arithmetic: {getattr(error, 'msg', error)}") from None
     if not statements:
         raise ExpressionError("type an expression, for example (a + b) * b")
     if sum(1 for statement in statements for _ in ast.walk(statement)) > MOST_PARTS * 3:

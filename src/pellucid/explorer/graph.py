@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from pellucid.errors import printable
+
 __all__ = ["FEW", "LIVE", "Edge", "Graph", "Item", "Move", "number"]
 
 UNKNOWN = "…"  # an input or a param that nobody kept
@@ -32,8 +34,8 @@ LIVE = frozenset((
 ))  # fmt: skip
 
 LIVE_ARRAYS = frozenset((
-    "mm", "mv", "dot", "linear", "linear_with_bias", "sum", "mean", "reshape", "unsqueeze", "squeeze0", "permute",
-    "transpose", "t", "expand", "softmax", "log_softmax", "mse_loss",
+    "mm", "mv", "dot", "linear", "linear_with_bias", "sum", "mean", "reshape", "unsafe_view", "unsqueeze", "squeeze0",
+    "squeeze1", "squeeze2", "permute", "transpose", "t", "expand", "softmax", "log_softmax", "mse_loss",
 ))  # fmt: skip
 FEW = 64  # numbers of a given array that the page is told
 MOST_NUMBERS = 4096  # and of an array that it computes
@@ -66,6 +68,8 @@ class Item:
     result: int = 0  # of an operation with several results, which one this is
     picked: bool = False  # its several results are boxes of their own
     saved: int = 0  # bytes that it keeps for backward
+    took: int | None = None  # nanoseconds, forward
+    pulled: int | None = None  # nanoseconds, backward
     name: str = ""  # the variable that holds it
     value: Any = None  # an ndarray, or None where nobody kept it
     grad: Any = None
@@ -76,6 +80,7 @@ class Item:
     kind: str = ""  # the class of the module that ran it
     badge: str = ""
     symbol: str = ""  # the gradient as a formula
+    beside: Any = None  # a gradient from elsewhere, and how far ours is from it
     born: float = 0
     index: int = -1
     called: str = ""  # what sentences call it
@@ -118,6 +123,7 @@ class Graph:
     """Items in the order of computation, leaves first; edges in the order of their inputs."""
 
     def __init__(self, items: Sequence[Item], root: Item) -> None:
+        _make_printable(items)
         root.name = root.name or _free_name(items)
         self.items = sorted(items, key=lambda item: (item.is_operation, item.row == "constant", item.born))
         for index, item in enumerate(self.items):
@@ -171,6 +177,12 @@ def _is_given(item: Item) -> bool:
         return kind == "f"
     usual = item.row != "softplus" or item.arguments == (1.0, 20.0)
     return kind in "fb" and usual and len(item.params) == len(item.arguments or item.params)
+
+
+def _make_printable(items: Sequence[Item]) -> None:
+    """Names of variables, modules and operations may hold control characters, and all sentences are made of them."""
+    for item in items:
+        item.name, item.op, item.module = printable(item.name), printable(item.op), printable(item.module)
 
 
 def _free_name(items: Sequence[Item]) -> str:

@@ -12,13 +12,15 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from pellucid.errors import printable
+
 __all__ = ["page"]
 
 # In the order in which they need each other.
 SCRIPTS = (
     "words.js", "interpreter.js", "arrays.js", "routes.js", "model.js", "layout.js", "folding.js", "pictures.js",
-    "boxes.js", "pointer.js", "drawing.js", "inputs.js", "panel.js", "tree.js", "training.js", "search.js",
-    "address.js", "predict.js", "quiz.js", "playground.js", "saving.js", "controls.js", "app.js",
+    "boxes.js", "costs.js", "pointer.js", "drawing.js", "inputs.js", "shapes.js", "panel.js", "tree.js", "training.js",
+    "search.js", "address.js", "predict.js", "quiz.js", "playground.js", "saving.js", "controls.js", "app.js",
 )  # fmt: skip
 
 ASKING = {"server": "ask_server.js", "notebook": "ask_notebook.js"}
@@ -65,7 +67,7 @@ def page(
     several = [snapshots] if isinstance(snapshots, Mapping) else list(snapshots)
     if not several:
         raise ValueError("page needs at least one snapshot")
-    title = title or several[0].get("title") or "Pellucid"
+    title = printable(title) or several[0].get("title") or "Pellucid"
     data = _as_script({"title": title, "examples": several, "asks": asks, "quiz": quiz})
     script, style = code(asks), _static("style.css")
     nonce = base64.b64encode(hashlib.sha256(f"{data}{script}{style}".encode()).digest()[:18]).decode()

@@ -15,7 +15,7 @@ from pellucid.explorer.watch import Watch, watching
 if TYPE_CHECKING:
     from pellucid.explorer.tensors import Builder
 
-__all__ = ["Program", "Unrepeatable"]
+__all__ = ["Program", "Unrepeatable", "called"]
 
 TOLD = ("name", "called", "formula", "module", "kind", "place", "badge", "symbol")  # what a run does not change
 
@@ -114,7 +114,7 @@ class _Run:
             return inputs[0].detach()
         if item.row == "pick":
             return inputs[0][item.result]
-        made = _called(item.row, inputs, item.arguments)
+        made = called(item.row, inputs, item.arguments)
         return made if not isinstance(made, tuple) or item.picked else made[item.result]
 
     def input(self, item: Item, slot: int, source: Any) -> Any:
@@ -133,12 +133,13 @@ class _Run:
             return tensor
         if key not in self.behind:
             call, number = made
-            result = _called(call.primitive.name, [self.hidden(each) for each in call.inputs], call.params)
+            result = called(call.primitive.name, [self.hidden(each) for each in call.inputs], call.params)
             self.behind[key] = result[number] if isinstance(result, tuple) else result
         return self.behind[key]
 
 
-def _called(row: str, inputs: list[Any], params: tuple[Any, ...]) -> Any:
+def called(row: str, inputs: list[Any], params: tuple[Any, ...]) -> Any:
+    """A row of the table on some inputs."""
     return BOUND[row](inputs, *params) if TABLE[row].variadic else BOUND[row](*inputs, *params)
 
 

@@ -5,7 +5,7 @@ The dictionary has `nodes` (in the order of computation, leaves first), `edges` 
 `sources` (lines of code), `live` (whether the page computes changed values itself) and `training`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -13,13 +13,14 @@ from pellucid.core.provenance import Place, getframe, outside
 from pellucid.core.tensor import Tensor
 from pellucid.core.views import current_node
 from pellucid.diagnose.naming import Names, short
-from pellucid.errors import explain
+from pellucid.errors import explain, printable
+from pellucid.explorer.beside import compare
 from pellucid.explorer.graph import Edge, Graph, Item
 from pellucid.explorer.groups import grouped
 from pellucid.explorer.program import Program
 from pellucid.explorer.summary import plain_number, summary
 from pellucid.explorer.tensors import tensor_graph
-from pellucid.explorer.training import Training
+from pellucid.explorer.training import Training, runs_as_json
 from pellucid.explorer.values import value_graph
 from pellucid.explorer.watch import Watch, watching
 from pellucid.explorer.words import caption, paths_text
@@ -65,9 +66,13 @@ def look(
     y: "Tensor | Value | Callable[..., Any]", *inputs: Any, gradient: Tensor | None = None, watch: Watch | None = None,
     scope: Mapping[str, Any] | None = None, title: str = "", note: str = "", controls: Mapping[str, Any] | None = None,
     annotate: Mapping[str, Mapping[str, str]] | None = None, start: Mapping[str, Any] | None = None,
-    training: Training | None = None,
+    training: Training | Sequence[Training] | None = None, times: bool = False,
+    beside: Mapping[str, Any] | None = None,
 ) -> Seen:  # fmt: skip
-    """The snapshot of a graph together with its program."""
+    """The snapshot of a graph together with its program; with `times` also how long each operation takes.
+
+    `beside` holds gradients from elsewhere by name: the page shows them beside ours, with the difference.
+    """
     frame = outside(getframe(1))
     found = dict(frame.f_globals) | dict(frame.f_locals) if scope is None else dict(scope)
     if callable(y) and not isinstance(y, (Tensor, Value)):
@@ -78,13 +83,14 @@ def look(
             watch.names.setdefault(current_node(y), called)
     elif inputs:
         raise TypeError("explore takes inputs only after a function: explore(f, x), or explore(f(x))")
-    graph = _graph(y, watch, found, gradient)
+    graph = _graph(y, watch, found, gradient, times)
     _annotate(graph, annotate or {})
-    title = title or f"Graph of {graph.items[graph.root].called}"
-    data = {"version": VERSION, "title": title, "note": note, **_data(graph)}
+    compare(graph, beside or {})
+    title = printable(title) or f"Graph of {graph.items[graph.root].called}"
+    data = {"version": VERSION, "title": title, "note": printable(note), **_data(graph, times)}
     data["controls"] = _controls(graph, controls or {})
     data["start"] = dict(start or {"mode": "backward", "step": len(graph.moves) - 1} if graph.moves else {})
-    data["training"] = None if training is None else training.as_json()
+    data["training"] = runs_as_json(training)
     program = graph.program
     return Seen(data, program if program is not None and program.repeatable else None)
 
@@ -106,7 +112,7 @@ def changed(program: Program, changes: Mapping[int, Any]) -> dict[str, Any]:
     }
 
 
-def _graph(y: Any, watch: Watch | None, scope: dict[str, Any], gradient: Tensor | None) -> Graph:
+def _graph(y: Any, watch: Watch | None, scope: dict[str, Any], gradient: Tensor | None, times: bool) -> Graph:
     if isinstance(y, Value):
         return value_graph(y, scope)
     if not isinstance(y, Tensor):
@@ -117,14 +123,14 @@ def _graph(y: Any, watch: Watch | None, scope: dict[str, Any], gradient: Tensor 
             )
         )
     names = Names(SimpleNamespace(f_locals=scope, f_globals=scope))  # type: ignore[arg-type]
-    return tensor_graph(y, names, watch, scope, gradient)
+    return tensor_graph(y, names, watch, scope, gradient, times)
 
 
 def _annotate(graph: Graph, notes: Mapping[str, Mapping[str, str]]) -> None:
     """Badges and symbolic gradients that an example adds to its variables."""
     for item in graph.items:
         for field, text in notes.get(item.name, {}).items():
-            setattr(item, field, text)
+            setattr(item, field, printable(text))
 
 
 def _controls(graph: Graph, controls: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,13 +146,15 @@ def _summary(array: Any, heat: int) -> dict[str, Any] | None:
     return None if array is None else summary(array, heat)
 
 
-def _data(graph: Graph) -> dict[str, Any]:
+def _data(graph: Graph, times: bool) -> dict[str, Any]:
     heat = _heat_size(graph)
     sources: dict[tuple[str, int], int] = {}
     groups, member = grouped(graph)
     lines: list[dict[str, Any]] = []
     at = [_source(item.place, sources, lines) for item in graph.items]
     nodes = [_node(graph, item, heat, at[item.index], member.get(item.index)) for item in graph.items]
+    if times:
+        _tell_times(nodes, graph)
     numbers = {id(edge): i for i, edge in enumerate(graph.edges)}
     return {
         "root": graph.root, "live": graph.live, "arrays": graph.arrays, "nodes": nodes,
@@ -168,9 +176,23 @@ def _node(graph: Graph, item: Item, heat: int, source: int | None, group: int | 
         "inputs": [source.index if isinstance(source, Item) else {"number": _number(source)} for source in item.inputs],
         "params": list(item.params), "source": source, "module": item.module, "group": group,
         "paths": paths_text(graph, item.index), "badge": item.badge, "symbol": item.symbol,
-        "saved": item.saved or None,
+        "saved": item.saved or None, "beside": _beside(item, heat),
     }  # fmt: skip
     return {key: value for key, value in told.items() if value not in ("", None, []) or key in ALWAYS}
+
+
+def _beside(item: Item, heat: int) -> dict[str, Any] | None:
+    if item.beside is None:
+        return None
+    given, apart = item.beside
+    return {"grad": summary(given, heat), "apart": None if apart is None else plain_number(apart)}
+
+
+def _tell_times(nodes: list[dict[str, Any]], graph: Graph) -> None:
+    """Milliseconds forward and backward, to be read by people: three digits."""
+    for node, item in zip(nodes, graph.items, strict=True):
+        if item.took is not None or item.pulled is not None:
+            node["ms"] = [None if each is None else float(f"{each / 1e6:.3g}") for each in (item.took, item.pulled)]
 
 
 def _number(constant: float | None) -> Any:
@@ -197,5 +219,6 @@ def _source(place: Place | None, known: dict[tuple[str, int], int], lines: list[
     key = place.filename, place.line
     if key not in known:
         known[key] = len(lines)
-        lines.append({"file": short(place).rpartition(":")[0], "line": place.line, "text": place.source})
+        file = printable(short(place).rpartition(":")[0])
+        lines.append({"file": file, "line": place.line, "text": printable(place.source)})
     return known[key]

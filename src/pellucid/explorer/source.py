@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pellucid.core.tensor import Tensor
-from pellucid.errors import explain
+from pellucid.errors import explain, printable
 from pellucid.explorer.snapshot import Seen, look
 from pellucid.explorer.training import Training
 from pellucid.explorer.watch import Watch, watching
@@ -20,6 +20,12 @@ def run_source(source: str, filename: str, names: Mapping[str, Any] | None = Non
     """Run source as a file of that name, with `torch`, `np`, `Value` and `Training` at hand; what it defined and did.
 
     It runs with the rights of this process: only for source of the person at the keyboard.
+
+    >>> import pellucid as torch
+    >>> from pellucid.explorer import run_source
+    >>> found, watch = run_source("x = torch.tensor(3.0, requires_grad=True); y = x * x", "square.py")
+    >>> found["y"], len(watch.calls)
+    (tensor(9., grad_fn=<MulBackward0>), 1)
     """
     import pellucid
 
@@ -55,9 +61,17 @@ def look_source(source: str, result: str = "", filename: str = "<playground>", *
                 try_="end with an assignment such as y = x * x, of tensors with requires_grad=True",
             )
         )
-    options.setdefault("training", next((each for each in found.values() if isinstance(each, Training)), None))
+    options.setdefault("training", _runs(found))
     seen = look(y, watch=watch, scope=found, **options)
-    return seen._replace(data={**seen.data, "code": source})
+    return seen._replace(data={**seen.data, "code": printable(source)})
+
+
+def _runs(found: dict[str, Any]) -> Any:
+    """The training run that the source has noted, or the list of two of them."""
+    for value in found.values():
+        if isinstance(value, Training) or (type(value) is list and value and isinstance(value[0], Training)):
+            return value
+    return None
 
 
 def _last(found: dict[str, Any]) -> Any:

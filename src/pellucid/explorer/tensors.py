@@ -18,6 +18,7 @@ from pellucid.diagnose.steps import BackwardSteps
 from pellucid.errors import explain
 from pellucid.explorer.graph import Edge, Graph, Item
 from pellucid.explorer.program import Program
+from pellucid.explorer.timing import TimedSteps, time_forward
 from pellucid.explorer.watch import Call, Watch
 from pellucid.nn.parameter import Parameter
 from pellucid.ops.operation import OPERATIONS
@@ -28,15 +29,17 @@ PRODUCTS = dict.fromkeys(("mv", "dot", "linear", "addmm", "einsum", "conv1d", "c
 MOST = 20_000  # boxes; more is not a picture any more
 
 
-def tensor_graph(y: Tensor, names: Names, watch: Watch | None, scope: dict[str, Any], gradient: Any = None) -> Graph:
-    """The graph of a tensor with all values and gradients that can be known."""
+def tensor_graph(
+    y: Tensor, names: Names, watch: Watch | None, scope: dict[str, Any], gradient: Any = None, times: bool = False
+) -> Graph:
+    """The graph of a tensor with all values and gradients that can be known; with `times` also how long each takes."""
     if isinstance(y.array, Kind):
         raise RuntimeError("explore needs values: call it outside of vmap, grad and other transforms")
     root = current_node(y)
     watch = watch or Watch()
     if root is None and id(y.array) not in watch.without_graph:
         raise RuntimeError(no_graph(y))
-    return Builder(y, names, watch, scope).graph(gradient)
+    return Builder(y, names, watch, scope).graph(gradient, times)
 
 
 class Builder:
@@ -60,7 +63,7 @@ class Builder:
         self.picks = _picks(nodes)
         self.named = dict(_named_tensors(scope))  # by node, or by the identity of an array
 
-    def graph(self, gradient: Any) -> Graph:
+    def graph(self, gradient: Any, times: bool) -> Graph:
         root = self.item_of(self.y)
         while self.waiting:
             item, origin = self.waiting.pop()
@@ -75,10 +78,12 @@ class Builder:
             )
             self.leaf_gradients()
         elif self.root is not None:
-            self.walk(graph, gradient)
+            self.walk(graph, gradient, times)
         else:
             graph.notes.append("Nothing here requires a gradient: there is no backward pass.")
         graph.program = Program(graph, self, gradient)
+        if times:
+            time_forward(graph.items)
         return graph
 
     # --- items
@@ -242,12 +247,12 @@ class Builder:
             if tensor is not None and tensor._grad is not None:
                 item.grad = tensor._grad.array
 
-    def walk(self, graph: Graph, gradient: Any) -> None:
+    def walk(self, graph: Graph, gradient: Any, times: bool) -> None:
         """Take the steps of the backward pass one by one."""
         if gradient is None and np.size(self.y.array) != 1:
             gradient = wrap(np.ones_like(self.y.array))
             graph.seeded = True
-        steps = BackwardSteps(self.y, gradient, None, self.names)
+        steps = (TimedSteps if times else BackwardSteps)(self.y, gradient, None, self.names)
         root = graph.items[graph.root]
         root.grad = np.ones_like(self.y.array) if gradient is None else gradient.array
         graph.move(graph.root, [])
@@ -256,6 +261,8 @@ class Builder:
             into[edge.target][edge.slot] = edge
         for step in steps:
             self.take(graph, step, into)
+            if isinstance(steps, TimedSteps):
+                self.by_node[step.node].pulled = steps.spent[step.node]
 
     def take(self, graph: Graph, step: Step, into: list[dict[int, Edge]]) -> None:
         item = self.by_node[step.node]

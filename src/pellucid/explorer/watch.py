@@ -32,7 +32,16 @@ class Call:
 
 
 class Watch:
-    """Keeps every operation that runs while it is watching."""
+    """Keeps every operation that runs while it is watching.
+
+    >>> import pellucid as torch
+    >>> from pellucid.explorer import watching
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> with watching() as watch:
+    ...     y = (x * x).exp()
+    >>> [call.primitive.name for call, _ in watch.calls.values()]
+    ['mul', 'exp']
+    """
 
     gradient = None  # backward is walked afterwards, step by step
 

@@ -39,5 +39,18 @@ _later("__dlpack__", "pellucid.interop.dlpack")
 _later("__dlpack_device__", "pellucid.interop.dlpack")
 _later("__array_namespace__", "pellucid.array_api")
 _later("to_device", "pellucid.array_api")
+_later("as_subclass", "pellucid.interop.subclasses")
+_later("_make_subclass", "pellucid.interop.subclasses")
+
+
+def _first_subclass(cls: type[Tensor], **options: Any) -> None:
+    """A class derived from Tensor by a user brings the module in that makes room for such."""
+    if cls.__module__.startswith("pellucid."):
+        super(Tensor, cls).__init_subclass__(**options)
+    else:
+        import_module("pellucid.interop.subclasses").adopt(cls, **options)
+
+
+setattr(Tensor, "__init_subclass__", classmethod(_first_subclass))  # noqa: B010 (mypy)
 
 setattr(Tensor, "__array_priority__", 1000)  # noqa: B010 (mypy); as PyTorch's: older libraries leave operators to us

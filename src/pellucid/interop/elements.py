@@ -13,6 +13,7 @@ from pellucid.interop.vocabulary import (
     Array,
     as_dtype,
     as_type,
+    beside,
     floating,
     floats,
     lift,
@@ -23,6 +24,8 @@ from pellucid.interop.vocabulary import (
     written,
 )  # fmt: skip
 
+NUMBERS = (bool, int, float, complex)  # these take the dtype of the tensors beside them
+
 # --- chosen by a condition
 
 
@@ -31,28 +34,31 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     chosen = lift(condition) != 0
     if x is None and y is None:
         return torch.nonzero(chosen, as_tuple=True)
-    return torch.where(chosen, *(v if isinstance(v, (bool, int, float, complex)) else lift(v) for v in (x, y)))
+    if isinstance(x, NUMBERS) or isinstance(y, NUMBERS):
+        return torch.where(chosen, *(v if isinstance(v, NUMBERS) else lift(v) for v in (x, y)))
+    return torch.where(chosen, *beside(x, y))
 
 
 @named("select")
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
-    result = lift(default)
+    result = default if isinstance(default, NUMBERS) else lift(default)
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         result = where(condition, choice, result)
-    return result
+    return lift(result)
 
 
 @named("clip")
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Tensor:
-    values = lift(a)
-    low, high = (_bound(v) for v in (min if a_min is None else a_min, max if a_max is None else a_max))
+    bounds = (min if a_min is None else a_min, max if a_max is None else a_max)
+    values, *_ = beside(a, *(bound for bound in bounds if isinstance(bound, Tensor)))
+    low, high = (_bound(values, bound) for bound in bounds)
     if low is None or high is None or isinstance(low, Tensor) == isinstance(high, Tensor):
         return values if low is high is None else torch.clamp(values, low, high)
     return torch.clamp(torch.clamp(values, low), max=high)
 
 
-def _bound(value: Any) -> Any:
-    return value if value is None or isinstance(value, (int, float, Tensor)) else lift(value)
+def _bound(values: Tensor, bound: Any) -> Any:
+    return bound if bound is None or isinstance(bound, (int, float)) else beside(values, bound)[1]
 
 
 @named("extract")
@@ -332,8 +338,9 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 2 * m
 @named("polyval")
 def polyval(p: Any, x: Any) -> Tensor:
     value: Any = 0
-    for coefficient in lift(p):
-        value = value * lift(x) + coefficient
+    coefficients, points = beside(p, x)
+    for coefficient in coefficients:
+        value = value * points + coefficient
     return value
 
 

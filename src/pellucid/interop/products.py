@@ -75,10 +75,10 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
 def einsum(subscripts: Any, *operands: Any, out: Any = None, optimize: Any = False) -> Tensor:
     if isinstance(subscripts, str):
         return torch.einsum(subscripts, *promoted(*operands))
-    arrays = promoted(subscripts, *operands[1::2])  # array, its axes, array, its axes, ..., perhaps the result's axes
-    lists = operands[0::2]
-    pairs = [part for pair in zip(arrays, lists, strict=False) for part in pair]
-    return torch.einsum(*pairs, *lists[len(arrays) :])
+    result = operands[-1:] if len(operands) % 2 == 0 else ()  # array, its axes, array, its axes, ..., the result's axes
+    pairs = (subscripts, *operands[: len(operands) - len(result)])
+    arrays = promoted(*pairs[0::2])
+    return torch.einsum(*(part for pair in zip(arrays, pairs[1::2], strict=True) for part in pair), *result)
 
 
 @named("kron")

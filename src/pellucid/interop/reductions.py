@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from pellucid.core.tensor import Tensor
-from pellucid.interop.vocabulary import Array, Function, as_type, floating, lift, named, promoted, torch
+from pellucid.interop.vocabulary import Array, Function, as_type, beside, floating, lift, named, promoted, torch
 from pellucid.ops.arguments import axis_of
 
 # --- axes as NumPy gives them
@@ -103,12 +103,12 @@ def std(
 
 @named("average")
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
-    values = floating(a)
+    values, *given = (floating(a),) if weights is None else map(floating, beside(a, weights))
     if weights is None:
         weighted = mean(values, axis, keepdims=keepdims)
         total = torch.ones_like(weighted) * (values.numel() // max(weighted.numel(), 1))
     else:
-        factors = lift(weights)
+        (factors,) = given
         if factors.ndim != values.ndim:  # weights of the elements along one axis
             factors = factors.reshape([-1 if i in axes_of(axis, values.ndim) else 1 for i in range(values.ndim)])
         total = sum_(torch.broadcast_to(factors, tuple(values.shape)), axis, keepdims=keepdims)
@@ -213,36 +213,22 @@ def _quantile(operation: Function, a: Any, q: Any, axis: Any, method: str, keepd
     return result.reshape(tuple(shares.shape) + tuple(result.shape)[1:])
 
 
-@named("quantile")
-def quantile(
-    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
-    keepdims: bool = False,
-) -> Tensor:  # fmt: skip
-    return _quantile(torch.quantile, a, q, axis, method, keepdims)
+def _enlist_quantile(name: str, operation: str, whole: int) -> None:
+    """One of NumPy's quantiles: PyTorch's operation of this name, asked for shares of 1 or of 100."""
+
+    @named(name)
+    def quantile(
+        a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
+        keepdims: bool = False,
+    ) -> Tensor:  # fmt: skip
+        shares = q if whole == 1 else as_type(q, float) / whole
+        return _quantile(getattr(torch, operation), a, shares, axis, method, keepdims)
 
 
-@named("nanquantile")
-def nanquantile(
-    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
-    keepdims: bool = False,
-) -> Tensor:  # fmt: skip
-    return _quantile(torch.nanquantile, a, q, axis, method, keepdims)
-
-
-@named("percentile")
-def percentile(
-    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
-    keepdims: bool = False,
-) -> Tensor:  # fmt: skip
-    return _quantile(torch.quantile, a, as_type(q, float) / 100, axis, method, keepdims)
-
-
-@named("nanpercentile")
-def nanpercentile(
-    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
-    keepdims: bool = False,
-) -> Tensor:  # fmt: skip
-    return _quantile(torch.nanquantile, a, as_type(q, float) / 100, axis, method, keepdims)
+_enlist_quantile("quantile", "quantile", 1)
+_enlist_quantile("nanquantile", "nanquantile", 1)
+_enlist_quantile("percentile", "quantile", 100)
+_enlist_quantile("nanpercentile", "nanquantile", 100)
 
 
 @named("median")
@@ -394,18 +380,22 @@ def logcumsumexp(a: Any, axis: Any = None, dtype: Any = None) -> Tensor:
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
     values = lift(a)
 
-    def beside(part: Any) -> Any:
-        part = None if part is None else lift(part)
-        if part is not None and part.ndim == 0:
-            part = torch.broadcast_to(part, tuple(values.narrow(axis, 0, 1).shape))
-        return part
+    def edge(part: Any) -> Any:
+        if part is None:
+            return None
+        extra = beside(a, part)[1]
+        if extra.ndim:
+            return extra
+        return torch.broadcast_to(extra, tuple(values.narrow(axis, 0, 1).shape))
 
-    return torch.diff(values, n, axis, beside(prepend), beside(append))
+    return torch.diff(values, n, axis, edge(prepend), edge(append))
 
 
 @named("trapezoid")
 def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
-    return torch.trapezoid(lift(y), dim=axis, **({"dx": dx} if x is None else {"x": lift(x)}))
+    if x is None:
+        return torch.trapezoid(lift(y), dx=dx, dim=axis)
+    return torch.trapezoid(*beside(y, x), dim=axis)
 
 
 @named("gradient")
@@ -414,7 +404,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     axes = axes_of(axis, values.ndim)
     spacing = list(varargs or (1.0,)) * (len(axes) if len(varargs) < 2 else 1)
     slopes = [
-        torch.gradient(values, spacing=(step if isinstance(step, (int, float)) else [lift(step)]), dim=i,
+        torch.gradient(values, spacing=(step if isinstance(step, (int, float)) else beside(values, step)[1:]), dim=i,
                        edge_order=edge_order)[0]
         for i, step in zip(axes, spacing, strict=True)
     ]  # fmt: skip

@@ -14,6 +14,7 @@ from pellucid.interop.vocabulary import (
     Function,
     as_dtype,
     as_type,
+    beside,
     floating,
     lift,
     named,
@@ -219,7 +220,7 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None) -> Tensor:
 def concatenate(
     arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Tensor:
-    parts = [as_type(a, dtype) for a in arrays]
+    parts = [as_type(a, dtype) for a in beside(*arrays)]
     return torch.cat([part.reshape((-1,)) for part in parts], 0) if axis is None else torch.cat(parts, int(axis))
 
 
@@ -230,22 +231,22 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
 
 @named("hstack")
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
-    return torch.hstack([as_type(a, dtype) for a in tup])
+    return torch.hstack([as_type(a, dtype) for a in beside(*tup)])
 
 
 @named("vstack")
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
-    return torch.vstack([as_type(a, dtype) for a in tup])
+    return torch.vstack([as_type(a, dtype) for a in beside(*tup)])
 
 
 @named("dstack")
 def dstack(tup: Any) -> Tensor:
-    return torch.dstack([lift(a) for a in tup])
+    return torch.dstack(beside(*tup))
 
 
 @named("column_stack")
 def column_stack(tup: Any) -> Tensor:
-    return torch.column_stack([lift(a) for a in tup])
+    return torch.column_stack(beside(*tup))
 
 
 @named("block")
@@ -328,7 +329,7 @@ def pad(
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap") or reflect_type != "even":
         raise unsupported(f"np.pad: mode {mode!r} ({reflect_type}) is not there for tensors")
     widths = np.broadcast_to(np.asarray(pad_width), (values.ndim, 2)).tolist()
-    fills = torch.broadcast_to(lift(constant_values).to(values.dtype), (values.ndim, 2))
+    fills = torch.broadcast_to(as_type(constant_values, values.dtype), (values.ndim, 2))
     for axis, (before, after) in enumerate(widths):
         if mode == "constant":
             values = torch.cat([_slab(values, axis, before, fills[axis, 0]), values,
@@ -430,7 +431,7 @@ def full_like(
     if shape is None and isinstance(fill_value, (int, float, complex)):
         return torch.full_like(values, fill_value, **_wanted(dtype))
     sizes = tuple(values.shape) if shape is None else _sizes(shape)
-    fill = lift(fill_value).to(values.dtype if dtype is None else as_dtype(dtype))
+    fill = as_type(fill_value, values.dtype if dtype is None else dtype)
     return torch.broadcast_to(fill, sizes).clone()
 
 

@@ -17,7 +17,7 @@ from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
 from pellucid.interop import reductions
 from pellucid.interop.products import matmul, matvec, vecdot, vecmat
-from pellucid.interop.vocabulary import as_type, known, lift, promoted, torch, unsupported, written
+from pellucid.interop.vocabulary import as_type, beside, known, lift, promoted, torch, unsupported, written
 
 Function = Callable[..., Any]
 
@@ -133,7 +133,7 @@ def _operands(inputs: tuple[Any, ...]) -> list[Any]:
         return [lift(value) for value in inputs]
     if not any(isinstance(value, (list, tuple)) for value in inputs):
         return [value if isinstance(value, numbers) else lift(value) for value in inputs]
-    return [value if isinstance(value, Tensor) else part for value, part in zip(inputs, promoted(*inputs), strict=True)]
+    return beside(*inputs)
 
 
 def _reduced(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -158,7 +158,7 @@ def _along(
 
 def _outer(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Every element of the first with every element of the second."""
-    first, second = (lift(value) for value in inputs)
+    first, second = beside(*inputs)
     spread = first.reshape(tuple(first.shape) + (1,) * second.ndim)
     return _called(ufunc, (spread, second), kwargs)
 

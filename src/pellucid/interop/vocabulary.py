@@ -110,7 +110,7 @@ def lift(value: Any) -> Array:
     if isinstance(value, Tensor):
         return value
     if isinstance(value, (list, tuple)) and holds_tensor(value):
-        return torch.stack([lift(part) for part in value])
+        return torch.stack(beside(*value))
     return Tensor.from_data(value)
 
 
@@ -143,6 +143,17 @@ def promoted(*values: Any) -> list[Array]:
     """The values as tensors of one dtype, for operations that do not mix dtypes themselves."""
     common = dtypes.result_type(*map(lift, values))
     return [as_type(value, common) for value in values]
+
+
+def beside(*values: Any) -> list[Array]:
+    """The values as tensors; lists and numbers have all digits of the dtype that the tensors beside them have.
+
+    >>> import pellucid
+    >>> beside(0.1, pellucid.ones(1, dtype=pellucid.float64))[0].item()
+    0.1
+    """
+    lifted = promoted(*values)
+    return [value if isinstance(value, Tensor) else part for value, part in zip(values, lifted, strict=True)]
 
 
 def floats(*values: Any) -> list[Array]:

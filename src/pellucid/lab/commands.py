@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pellucid.lab.terminal import count, reported
+from pellucid.lab.terminal import add_command, count, reported
 
 if TYPE_CHECKING:
     from pellucid.lab.cards import Card
@@ -20,25 +20,25 @@ def add_commands(commands: Any) -> None:
 
 
 def _add_drill(commands: Any) -> None:
-    drill = commands.add_parser("drill", help="learn facts about autograd with cards, each shown when it is due")
+    drill = add_command(commands, "drill", "learn facts about autograd with cards, each shown when it is due")
     drill.add_argument("--new", type=count, default=10, metavar="N", help="how many new cards (default: 10)")
     drill.add_argument("--list", action="store_true", help="list the cards")
     drill.add_argument("--stats", action="store_true", help="what was learned so far, by topic")
     _add_cards(drill)
     drill.set_defaults(function=drill_command)
     actions = drill.add_subparsers(dest="action", metavar="export | import")
-    export = actions.add_parser("export", help="write the cards for Anki, or to be read")
+    export = add_command(actions, "export", "write the cards for Anki, or to be read")
     _add_cards(export, default=argparse.SUPPRESS)  # given before or after the word export
-    export.add_argument("--format", choices=["tsv", "apkg", "markdown"], default="tsv")
+    export.add_argument("--format", choices=["tsv", "apkg", "markdown"], default="tsv", help="default: tsv")
     export.add_argument("--first", type=count, metavar="N", help="only the first N cards")
     export.add_argument("-o", "--output", metavar="FILE", help="default: the terminal, and cards.apkg")
-    importing = actions.add_parser("import", help="make a YAML deck of a tab separated, markdown or .apkg file")
-    importing.add_argument("file", metavar="FILE")
+    importing = add_command(actions, "import", "make a YAML deck of a tab separated, markdown or .apkg file")
+    importing.add_argument("file", metavar="FILE", help="the file")
     importing.add_argument("-o", "--output", metavar="FILE", help="default: the terminal")
 
 
 def _add_quiz(commands: Any) -> None:
-    quiz = commands.add_parser("quiz", help="answer questions about autograd; what you compute is run and judged")
+    quiz = add_command(commands, "quiz", "answer questions about autograd; what you compute is run and judged")
     quiz.add_argument("--file", metavar="FILE", help="other questions than ours (YAML)")
     quiz.add_argument("--topic", help="only questions of this topic")
     quiz.add_argument("--id", help="only this question")

@@ -7,6 +7,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable
+from typing import Any
 
 from pellucid.lab.reading import LabError
 
@@ -97,6 +98,14 @@ def reported(action: Callable[[argparse.Namespace], int]) -> Callable[[argparse.
             return INTERRUPTED
 
     return command
+
+
+def add_command(commands: Any, name: str, purpose: str, **texts: Any) -> argparse.ArgumentParser:
+    """A command of a parser: its purpose stands in the list of all commands and above its own help."""
+    return commands.add_parser(  # type: ignore[no-any-return]
+        name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.",
+        formatter_class=argparse.RawDescriptionHelpFormatter, **texts,
+    )  # fmt: skip
 
 
 def count(text: str) -> int:

@@ -5,7 +5,6 @@ process has only one setting for them: it is put back when the kernel ends.
 """
 
 import ctypes
-import glob
 import os
 from functools import lru_cache
 from typing import Any
@@ -21,7 +20,9 @@ NAMES = {
 @lru_cache(maxsize=1)
 def library() -> Any:
     """The OpenBLAS inside NumPy's wheel, or None where NumPy was built with another BLAS."""
-    for path in glob.glob(os.path.join(f"{os.path.dirname(np.__file__)}.libs", "libscipy_openblas64_*")):
+    from glob import glob  # late: half a millisecond of the import
+
+    for path in glob(os.path.join(f"{os.path.dirname(np.__file__)}.libs", "libscipy_openblas64_*")):
         found = ctypes.CDLL(path)
         if all(hasattr(found, name) for name in NAMES.values()):
             return found

@@ -8,6 +8,7 @@ from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor
 from pellucid.core.views import current_node
 from pellucid.errors import explain
+from pellucid.interop.subclasses import NOT_ASKED
 from pellucid.ops.create import empty
 
 __all__ = [
@@ -49,6 +50,8 @@ class Parameter(Tensor, metaclass=_Named):
     Parameter containing:
     tensor([0., 0.], requires_grad=True)
     """
+
+    __torch_function__ = NOT_ASKED  # results of operations on a parameter are plain tensors
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> "Parameter":
         made = _sharing(cls, data)
@@ -114,7 +117,16 @@ class UninitializedTensorMixin:
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
-    """A parameter without a shape yet."""
+    """A parameter without a shape yet.
+
+    >>> import pellucid as torch
+    >>> weight = torch.nn.UninitializedParameter()
+    >>> weight
+    <UninitializedParameter>
+    >>> weight.materialize((2, 3))
+    >>> weight.shape, type(weight).__name__
+    (torch.Size([2, 3]), 'Parameter')
+    """
 
     cls_to_become = Parameter
 
@@ -132,7 +144,14 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Tensor):
-    """A buffer without a shape yet."""
+    """A buffer without a shape yet.
+
+    >>> import pellucid as torch
+    >>> mean = torch.nn.UninitializedBuffer()
+    >>> mean.materialize((4,))
+    >>> mean.shape, mean.requires_grad
+    (torch.Size([4]), False)
+    """
 
     cls_to_become = Tensor
 

@@ -259,13 +259,15 @@ def _batch_linear(op: Any, a: Any, b: Any) -> Any:
 linear_row = bind(
     multilinear(
         "linear", _linear, _input_gradient, _weight_gradient,
-        dtypes="equal", lower="gemm", hint=linear_hint, grad_name="MmBackward0", batch=_batch_linear,
+        dtypes="equal", lower="gemm", hint=linear_hint, batch=_batch_linear,
+        grad_names=lambda shape: {1: "SqueezeBackward4", 2: "MmBackward0"}.get(len(shape), "UnsafeViewBackward0"),
     )
 )  # fmt: skip
 linear_with_bias_row = bind(
     general(
         "linear_with_bias", _linear_with_bias, _input_gradient, _weight_gradient, same,
-        jvp=_linear_jvp, dtypes="equal", lower="gemm", hint=linear_hint, grad_name="AddmmBackward0",
+        jvp=_linear_jvp, dtypes="equal", lower="gemm", hint=linear_hint,
+        grad_names=lambda shape: "AddmmBackward0" if len(shape) == 2 else "ViewBackward0",
         batch=lambda op, a, b, c: _batch_linear(op, a, b) + aligned(c, a.ndim - 1),
     )
 )  # fmt: skip

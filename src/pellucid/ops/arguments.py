@@ -69,7 +69,7 @@ def sizes_of(sizes: Any) -> Shape:
 
 def name_of(input: Any) -> str:
     """PyTorch's name of a tensor's dtype in error messages, such as Long."""
-    return dtypes._SCALAR_TYPE_NAMES[dtypes.from_numpy_dtype(input.array.dtype).name]
+    return dtypes.scalar_name(dtypes.from_numpy_dtype(input.array.dtype))
 
 
 def is_floating(input: Any) -> bool:
@@ -83,7 +83,7 @@ def refuse(input: Any, kinds: str, what: str, error: type[Exception] = RuntimeEr
         raise refusal(error, what.format(name_of(input)), f"the dtype is {input.dtype}")
 
 
-def expect(fits: bool, what: str) -> None:
+def expect(fits: bool, what: str, why: str | None = None, try_: str | None = None) -> None:
     """Raise PyTorch's error for arguments of the wrong rank or size."""
     if not fits:
-        raise refusal(RuntimeError, what)
+        raise refusal(RuntimeError, what, why, try_)

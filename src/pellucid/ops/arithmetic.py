@@ -41,16 +41,10 @@ add_row = bind(
 )  # fmt: skip
 
 
-def _difference_hint(shapes: list[tuple[int, ...]], params: tuple[Any, ...]) -> tuple[str | None, str | None]:
-    why, try_ = broadcast_hint(shapes, params)
-    if why is not None:
-        return why, try_
-    return "Subtraction, the `-` operator, with two bool tensors is not supported", "use ^ or logical_xor(), or ~"
-
-
 sub_row = bind(
     elementwise(
-        "sub", np.subtract, same, lambda g: -g, lower="fsub", hint=_difference_hint, large=(minus, same, lambda g: -g)
+        "sub", np.subtract, same, lambda g: -g, dtypes="numbers", lower="fsub", hint=broadcast_hint,
+        large=(minus, same, lambda g: -g),
     ),
     "__sub__",
 )
@@ -60,9 +54,12 @@ def _rsub(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.subtract(b, a)
 
 
-rsub_row = bind(elementwise("rsub", _rsub, lambda g: -g, same, hint=_difference_hint))
+rsub_row = bind(elementwise("rsub", _rsub, lambda g: -g, same, dtypes="numbers", hint=broadcast_hint))
 rsub_number_row = bind(
-    elementwise("rsub_number", _rsub, lambda g: -g, same, grad_name="RsubBackward1", hint=_difference_hint), "__rsub__"
+    elementwise(
+        "rsub_number", _rsub, lambda g: -g, same, dtypes="numbers", grad_name="RsubBackward1", hint=broadcast_hint
+    ),
+    "__rsub__",
 )
 
 

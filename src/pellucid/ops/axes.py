@@ -160,7 +160,15 @@ def _reversed(input: Any) -> Any:
 
 
 def matrix_transpose(input: Any) -> Any:
-    """The last two dimensions swapped."""
+    """The last two dimensions swapped.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([[1, 2], [3, 4]]).mT
+    tensor([[1, 3],
+            [2, 4]])
+    >>> torch.ones(5, 2, 3).mT.shape
+    torch.Size([5, 3, 2])
+    """
     if input.ndim < 2:
         raise refusal(
             RuntimeError,
@@ -174,7 +182,13 @@ def _conjugated(input: Any) -> Any:
 
 
 def _hermitian(input: Any) -> Any:
-    """The conjugate transpose of a matrix."""
+    """The conjugate transpose of a matrix.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([[1 + 2j, 3j]]).H
+    tensor([[1.-2.j],
+            [0.-3.j]])
+    """
     if input.ndim not in (0, 2):
         raise refusal(RuntimeError, f"tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor.")
     return _conjugated(transpose(input, 0, -1) if input.ndim else input)
@@ -276,7 +290,7 @@ def flipud(input: Any) -> Any:
 
 rot90_row = bind(
     multilinear(
-        "rot90", lambda a, k, axes: np.rot90(a, k, axes).copy(), lambda g, k, axes: rot90_row(g, -k, axes),
+        "rot90", lambda a, k, axes: np.rot90(a, k, axes).copy("K"), lambda g, k, axes: rot90_row(g, -k, axes),
         batch=lambda op, a, k, axes: op(a, k, shifted(axes)),
     )
 )  # fmt: skip

@@ -236,7 +236,7 @@ publish(
 )
 publish(
     abs, samples=both, aliases=("absolute",),
-    doc="""Size of each element.
+    doc="""The absolute value of each element; of a complex number its distance from 0.
 
     >>> import pellucid as torch
     >>> torch.abs(torch.tensor([-1.0, 2.0]))

@@ -188,7 +188,7 @@ def _common(types: set[type]) -> np.dtype:
         elif issubclass(kind, (bool, int, float, complex)):
             own = natural(kind())
         elif issubclass(kind, (str, bytes)):
-            raise refusal(TypeError, f"tensor: invalid data type '{kind.__name__}'")
+            raise refusal(TypeError, f"tensor: invalid data type '{kind.__name__}'", try_="encode it as integers")
         else:
             raise refusal(RuntimeError, f"tensor: Could not infer dtype of {kind.__name__}")
         common = own if common is None else dtypes.promote_dtypes(common, own)

@@ -12,8 +12,10 @@ from pellucid import dtypes
 from pellucid.core.kinds import plain
 from pellucid.core.primitive import multilinear
 from pellucid.core.record import attach, bind
-from pellucid.core.tensor import Tensor
+from pellucid.core.tensor import Tensor, bearing
 from pellucid.ops.arguments import refusal
+from pellucid.ops.formats import channels_last_copy, check_format, is_channels_last, steps_channels_last
+from pellucid.ops.layout import stride
 from pellucid.ops.operation import call, operation
 
 
@@ -31,10 +33,15 @@ cast_row = bind(
         grad_name="ToCopyBackward0", batch=lambda op, a, dtype, source: op(a, dtype, source),
     )
 )  # fmt: skip
+
+
+def _copied(a: ndarray, order: Any) -> ndarray:
+    return channels_last_copy(a) if order == CHANNELS_LAST else a.copy(order)
+
+
 # order: "K" keeps the strides of a dense tensor, "C" makes it contiguous
-clone_row = bind(
-    multilinear("clone", lambda a, order: a.copy(order), lambda g, order: g, batch=lambda op, a, order: op(a, order))
-)
+CHANNELS_LAST = "channels last"
+clone_row = bind(multilinear("clone", _copied, lambda g, order: g, batch=lambda op, a, order: op(a, "K")))
 
 
 # --- copies
@@ -53,6 +60,8 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
     >>> torch.ones(2, requires_grad=True).clone()
     tensor([1., 1.], grad_fn=<CloneBackward0>)
     """
+    if memory_format is not None and check_format(memory_format, input.ndim):
+        return clone_row(input, CHANNELS_LAST)
     return clone_row(input, "C" if memory_format is dtypes.contiguous_format else "K")
 
 
@@ -72,6 +81,8 @@ def contiguous(input: Any, memory_format: Any = None) -> Any:
     (2, 1)
     """
     array = input.array
+    if memory_format is not None and check_format(memory_format, input.ndim):
+        return input if not isinstance(array, ndarray) or is_channels_last(array) else clone_row(input, CHANNELS_LAST)
     return input if not isinstance(array, ndarray) or array.flags.c_contiguous else clone_row(input, "C")
 
 
@@ -95,12 +106,23 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Any:
     >>> torch.tensor([1, 2]).to(torch.float64)
     tensor([1., 2.], dtype=torch.float64)
     """
-    dtype, copy = _wanted(list(args), dict(kwargs))
+    memory_format = kwargs.pop("memory_format", None)
+    dtype, copy = _wanted(list(args), kwargs)
     converted = as_type(input, dtype)
+    if memory_format is not None and check_format(memory_format, input.ndim):
+        return _with_channels_last(converted, copy and converted is input)
     if converted is not input or not copy:
         return converted
     source = plain(input.array.dtype)
     return cast_row(input, source, source)
+
+
+def _with_channels_last(input: Any, copy: bool) -> Any:
+    """The tensor with the strides of `channels_last`, itself if it has them and need not be copied."""
+    there = not isinstance(input.array, ndarray) or stride(input) == steps_channels_last(tuple(input.shape))
+    if there and not copy:
+        return input
+    return bearing(cast_row.primitive.grad_name, clone_row(input, CHANNELS_LAST))  # type: ignore[attr-defined]
 
 
 def _wanted(args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, bool]:
@@ -108,7 +130,6 @@ def _wanted(args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, bool]:
     dtype, device, other = kwargs.pop("dtype", None), kwargs.pop("device", None), kwargs.pop("other", None)
     copy = kwargs.pop("copy", False)
     kwargs.pop("non_blocking", None)
-    kwargs.pop("memory_format", None)
     if kwargs:
         raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
     if args and isinstance(args[0], Tensor):
@@ -130,7 +151,7 @@ attach("to", to)
 
 def _conversion(name: str, dtype: dtypes.dtype) -> None:
     def convert(input: Any, memory_format: Any = None) -> Any:
-        return as_type(input, dtype)
+        return as_type(input, dtype) if memory_format is None else to(input, dtype, memory_format=memory_format)
 
     convert.__name__ = convert.__qualname__ = name
     convert.__doc__ = f"The tensor as {dtype}: short for `to({dtype})`."
@@ -190,7 +211,13 @@ def cpu(input: Any, memory_format: Any = None) -> Any:
 
 
 def cuda(input: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
-    """Always an error: Pellucid runs on the CPU."""
+    """Always an error: Pellucid runs on the CPU. A script that asks first runs as it is.
+
+    >>> import pellucid as torch
+    >>> device = "cuda" if torch.cuda.is_available() else "cpu"  # what scripts write
+    >>> torch.ones(2).to(device).device
+    device(type='cpu')
+    """
     raise refusal(
         AssertionError, "Torch not compiled with CUDA enabled", "Pellucid runs on the CPU only", "leave .cuda() out"
     )

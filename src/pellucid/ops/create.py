@@ -20,6 +20,7 @@ from pellucid.core.inplace import write_out
 from pellucid.core.kinds import Kind, plain
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import Shape, refusal
+from pellucid.ops.formats import check_format, order_of
 
 # --- what every creation function does at the end
 
@@ -129,6 +130,8 @@ def _filled(name: str, make: Callable[..., np.ndarray], doc: str) -> Callable[..
             dtypes.check_device(device)
         kind = chosen(dtype, out)
         check_room(name, shape, kind)
+        if memory_format is not None and check_format(memory_format, len(shape)):
+            return made(_in_order(make, shape, kind, order_of(len(shape))), requires_grad, out, name)
         return made(make(shape, kind), requires_grad, out, name)
 
     create.__name__ = create.__qualname__ = name
@@ -286,6 +289,8 @@ def like(
     source = input.array
     kind = chosen(dtype, default=plain(source.dtype))
     check_room(name, tuple(source.shape), kind)
+    if memory_format is not None and check_format(memory_format, source.ndim):
+        return _in_order(make, tuple(source.shape), kind, order_of(source.ndim))
     if isinstance(source, Kind) or source.flags.c_contiguous or memory_format is dtypes.contiguous_format:
         return make(tuple(source.shape), kind)
     order = sorted(range(source.ndim), key=lambda axis: -abs(source.strides[axis]))  # a stable sort

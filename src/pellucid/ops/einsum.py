@@ -9,7 +9,6 @@ each pair to BLAS as one product of matrices.
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from pellucid.ops.operation import COMPOSED, call, operation
 from pellucid.ops.shape import reshape_row
 
 Terms = tuple[str, ...]  # the letters of each operand
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"  # as in `string`, whose import takes 0.7 ms
 
 
 # --- the forward: one operand, two, many
@@ -168,7 +168,7 @@ def _without_repeats(letters: str, taken: set[str]) -> tuple[str, list[str]]:
     >>> _without_repeats("iji", {"j"})
     ('ija', ['ia'])
     """
-    spare = (letter for letter in ascii_letters if letter not in taken and letter not in letters)
+    spare = (letter for letter in LETTERS if letter not in taken and letter not in letters)
     result, pairs = "", []
     for letter in letters:
         if letter in result:
@@ -194,7 +194,7 @@ def _jvp(tangents: Sequence[Any], y: Any, inputs: Sequence[Any], params: tuple[A
 
 def _batch(op: Any, arrays: tuple[Any, ...], terms: Terms, output: str) -> Any:
     used = set(output).union(*terms)
-    letter = next(letter for letter in ascii_letters if letter not in used)
+    letter = next(letter for letter in LETTERS if letter not in used)
     return op(arrays, tuple(letter + term for term in terms), letter + output)
 
 
@@ -240,7 +240,7 @@ def _parsed(equation: str) -> tuple[Terms, str | None]:
         if "." in plain:
             _fail(f"found '.' for {where} that is not part of any ellipsis")
         for letter in plain:
-            if letter not in ascii_letters:
+            if letter not in LETTERS:
                 at = equation.index(letter)
                 _fail(f"invalid subscript given at index {at} in the equation string, subscripts must be in [a-zA-Z]")
     return terms, right if arrow else None
@@ -258,8 +258,8 @@ def _spelled(equation: str, ranks: tuple[int, ...]) -> tuple[Terms, str]:
         if extra < 0 or (extra and "..." not in term):
             _fail(f"the number of subscripts in the equation ({ranks[i] - extra}) does not match the number of "
                   f"dimensions ({ranks[i]}) for operand {i} and no ellipsis was given")  # fmt: skip
-    used = {letter for letter in equation if letter in ascii_letters}
-    spare = "".join(letter for letter in reversed(ascii_letters) if letter not in used)[: max(hidden)]
+    used = {letter for letter in equation if letter in LETTERS}
+    spare = "".join(letter for letter in reversed(LETTERS) if letter not in used)[: max(hidden)]
     full = tuple(term.replace("...", spare[len(spare) - extra :]) for term, extra in zip(terms, hidden, strict=True))
     if output is None:
         everything = "".join(full)

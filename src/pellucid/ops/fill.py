@@ -11,11 +11,11 @@ from numpy import ndarray
 
 from pellucid import dtypes
 from pellucid.core import aliasing, modes
-from pellucid.core.inplace import check_writable, overwrite
+from pellucid.core.inplace import check_apart, check_writable, overwrite
 from pellucid.core.kinds import plain
 from pellucid.core.primitive import multilinear, same
 from pellucid.core.record import attach, bind
-from pellucid.core.tensor import Tensor, wrap
+from pellucid.core.tensor import Cut, Tensor, wrap
 from pellucid.core.views import current_node
 from pellucid.ops.arguments import Row, refusal
 from pellucid.ops.convert import cast_row
@@ -88,8 +88,15 @@ def copy_into(target: Tensor, value: Tensor, name: str) -> Tensor:
         target.array[...] = value.array
     except ValueError:
         raise cannot_expand(value.array.shape, shape) from None
-    aliasing.note_write(target.array, name)
+    note = aliasing.note_part if _by_data(target) else aliasing.note_write
+    note(target.array, name)
     return target
+
+
+def _by_data(target: Tensor) -> bool:
+    """Whether a tensor came from `.data`, or is a view of one that did."""
+    cut = (target if target.window is None else target.window.base).cut
+    return type(cut) is Cut and cut.by == "data"
 
 
 # --- copy_, fill_, zero_
@@ -105,6 +112,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     if src is self:
         return self
     value = value_for(self, src, "copy")
+    if value.window is not None or self.window is not None:
+        check_apart(self, value, "copy_")
     if value.array.ndim > self.array.ndim:
         raise refusal(
             RuntimeError,
@@ -121,7 +130,7 @@ def zero_(self: Tensor) -> Tensor:
     >>> torch.ones(2).zero_()
     tensor([0., 0.])
     """
-    check_writable(self, "zero_")
+    check_writable(self, "zero_", alike=True)
     if recording(self):
         return overwrite(self, zero_row(self), "zero_")
     self.array.fill(0)
@@ -136,7 +145,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     >>> torch.zeros(2).fill_(3)
     tensor([3., 3.])
     """
-    check_writable(self, "fill_")
+    check_writable(self, "fill_", alike=True)
     number = fill_value(self, value, "fill_")
     if recording(self, number):
         return overwrite(self, fill_row(self, number), "fill_")

@@ -68,7 +68,8 @@ stack_row = bind(
 
 def _tensors(tensors: Any, name: str) -> list[Any]:
     if isinstance(tensors, Tensor):
-        raise refusal(TypeError, f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
+        what = f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor"
+        raise refusal(TypeError, what, try_=f"{name}([a, b])")
     found = list(tensors)
     for i, x in enumerate(found):
         if not isinstance(x, (Tensor, Kind)):
@@ -154,6 +155,7 @@ def stack(tensors: Any, dim: int = 0) -> Any:
                 RuntimeError,
                 f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and {list(x.shape)} at "
                 f"entry {i}",
+                try_="pad them to one size, e.g. with torch.nn.utils.rnn.pad_sequence",
             )
     return stack_row(found, axis)
 

@@ -15,6 +15,7 @@ from pellucid.core.attributes import concrete
 from pellucid.core.record import attach
 from pellucid.core.tensor import Tensor
 from pellucid.ops.arguments import Shape, axis_of, refusal
+from pellucid.ops.formats import RANKS, is_channels_last
 
 
 def strided(a: ndarray, shape: Shape, strides: tuple[int, ...]) -> ndarray:
@@ -93,6 +94,9 @@ def stride(input: Any, dim: Any = None) -> Any:
     (3, 1)
     """
     array = concrete(input, "stride()")
+    if not array.size:  # NumPy steps nowhere in what is empty; PyTorch as if each empty dimension had one element
+        steps = [math.prod(max(n, 1) for n in array.shape[i + 1 :]) for i in range(array.ndim)]
+        return tuple(steps) if dim is None else steps[axis_of(dim, array.ndim)]
     steps = [step // array.itemsize for step in array.strides]
     if 0 in steps:  # NumPy gives a new dimension of size 1 no step; PyTorch the one over all that follow
         for i in reversed(range(array.ndim)):
@@ -128,7 +132,11 @@ def is_contiguous(input: Any, memory_format: Any = None) -> bool:
     >>> torch.zeros(2, 3).t().is_contiguous()
     False
     """
-    return bool(concrete(input, "is_contiguous()").flags.c_contiguous)
+    array = concrete(input, "is_contiguous()")
+    needed = RANKS.get(memory_format)
+    if needed is not None:
+        return array.ndim == needed and is_channels_last(array)
+    return bool(array.flags.c_contiguous)
 
 
 def data_ptr(input: Any) -> int:

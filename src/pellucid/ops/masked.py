@@ -26,7 +26,7 @@ from pellucid.ops.split import unbind
 
 def _masked_fill(a: ndarray, mask: ndarray, value: ndarray) -> ndarray:
     shape = a.shape if a.shape == mask.shape else np.broadcast_shapes(a.shape, mask.shape)
-    out = np.array(broadcast(a, shape))
+    out = np.array(broadcast(a, shape), order="C")
     np.copyto(out, value, "unsafe", where=mask)
     return out
 

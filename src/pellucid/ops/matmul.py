@@ -14,8 +14,9 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core import modes
-from pellucid.core.careful import as_tensor
+from pellucid.core.careful import as_tensor, by_operator
 from pellucid.core.primitive import multilinear
+from pellucid.core.provenance import getframe
 from pellucid.core.record import F32, F64, bind
 from pellucid.core.tensor import Tensor
 from pellucid.ops.arguments import Row, Shape, expect, refusal
@@ -194,8 +195,10 @@ def tensors(name: str, *values: Any) -> tuple[Any, ...]:
         if name in ("dot", "vdot") or (name == "matmul" and all(tensor.ndim == 1 for tensor in found)):
             what = f"dot : expected both vectors to have same dtype, but found {' and '.join(names)}"
         elif name == "linear":
-            what = f"linear: mat1 and mat2 must have the same dtype, but got {' and '.join(names)}"
-        raise refusal(RuntimeError, what, try_="convert one of them, e.g. b.to(a.dtype)")
+            shown = names[:2] if names[0] != names[1] else names
+            what = f"linear: mat1 and mat2 must have the same dtype, but got {' and '.join(shown)}"
+        way = "x.float(), or model.double() for all parameters" if name == "linear" else "b.to(a.dtype)"
+        raise refusal(RuntimeError, what, try_=f"convert one of them, e.g. {way}")
     if kinds[0].kind == "b":
         raise refusal(
             NotImplementedError, f"{name}: \"addmm_impl_cpu_\" not implemented for 'Bool'", try_="a.int() @ b.int()"
@@ -220,6 +223,8 @@ def matmul(input: Any, other: Any) -> Any:
         ranks = a.ndim, b.ndim
     else:
         if not (hasattr(input, "ndim") and hasattr(other, "ndim")):
+            if by_operator(getframe(1)):
+                return NotImplemented
             tensors("matmul", input, other)  # says which one is no tensor
         ranks = input.ndim, other.ndim
     if ranks == (2, 2):

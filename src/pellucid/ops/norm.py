@@ -95,7 +95,7 @@ def vector_norm(input: Any, p: float, dim: Any, keepdim: bool, row: Any = norm_r
 
 def check_norm_dtype(name: str, input: Any, wanted: dtypes.dtype) -> None:
     """Refuse a dtype for the result that cannot hold what the input holds."""
-    label = dtypes._SCALAR_TYPE_NAMES[wanted.name]
+    label = dtypes.scalar_name(wanted)
     if not (wanted.is_floating_point or wanted.is_complex):
         raise refusal(RuntimeError, f"{name}: dtype should be floating point or complex, but got {label}")
     if input.dtype.is_complex != wanted.is_complex:

@@ -118,7 +118,7 @@ def publish(
 
     `methods` defaults to the name itself in the main namespace and to none elsewhere; `inplace` adds `name_`.
     `aliases` are further names: a plain one in the same namespace (and a method, where there are methods), a dotted
-    one in another namespace: `"torch.special.expit"`. `unclaimed` names claims (of testing/claims.py, and
+    one in another namespace: `"torch.special.expit"`. `unclaimed` names claims (of testing/claims, and
     "node_name", "vmap", "reads_values") that the operation does not make, each with its reason. `writers` are in-place
     forms that are functions, not methods: `"torch.relu_"`. Returns the function: a definition reads
     `exp = publish(...)`.
@@ -171,9 +171,29 @@ def with_out(function: Function, name: str) -> Function:
     def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         if kwargs and not foreign.isdisjoint(kwargs):
             kwargs = {NUMPY_NAMES.get(key, key): value for key, value in kwargs.items()}
-        return function(*args, **kwargs) if out is None else computed_into(out, function, args, kwargs, name)
+        try:
+            return function(*args, **kwargs) if out is None else computed_into(out, function, args, kwargs, name)
+        except AttributeError as error:
+            raise no_tensor(function, name, args, kwargs, error) from None
 
     return public
+
+
+def no_tensor(function: Function, name: str, args: Any, kwargs: Any, error: AttributeError) -> Exception:
+    """What to raise when an argument has not what a tensor has: a TypeError that names it; else the error itself."""
+    count, kind = function.__code__.co_argcount, type(error.obj).__name__
+    rest = ("the rest", args[count:])  # of a function that takes any number of tensors
+    given = [*zip(parameters(function), args[:count], strict=False), rest, *kwargs.items()]
+    for position, (parameter, value) in enumerate(given, 1):
+        if value is error.obj:
+            place = f" (position {position})" if position <= min(count, len(args)) else ""
+            what = f"{name}(): argument '{parameter}'{place} must be Tensor, not {kind}"
+            return TypeError(f"{what}\n  where: {here()}")
+        for i, part in enumerate(value if isinstance(value, (list, tuple)) else ()):
+            if part is error.obj:
+                what = f"expected Tensor as element {i} in argument {position - 1}, but got {kind}"
+                return TypeError(f"{what}\n  where: {here()}")
+    return error
 
 
 # NumPy's names of arguments, which PyTorch takes as well as its own.

@@ -76,7 +76,8 @@ def _resolved(sizes: Shape, count: int) -> Shape:
         missing = count // known if known and count % known == 0 else -1
         sizes = tuple(missing if n == -1 else n for n in sizes)
     if math.prod(sizes) != count or -1 in sizes:
-        raise refusal(RuntimeError, f"shape '{list(sizes)}' is invalid for input of size {count}")
+        why = None if -1 in sizes else f"{list(sizes)} has room for {math.prod(sizes)} elements, not for {count}"
+        raise refusal(RuntimeError, f"shape '{list(sizes)}' is invalid for input of size {count}", why)
     return sizes
 
 

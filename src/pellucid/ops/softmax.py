@@ -370,6 +370,12 @@ def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     methods=(),
 )  # fmt: skip
 def _softmax_backward_data(grad_output: Any, output: Any, dim: int, input_dtype: Any) -> Any:
-    """The gradient of softmax's input, from that of its result and the result itself; narrower if the input was."""
+    """The gradient of softmax's input, from that of its result and the result itself; narrower if the input was.
+
+    >>> import pellucid as torch
+    >>> shares, grad = torch.tensor([0.25, 0.75]), torch.tensor([1.0, 0.0])
+    >>> torch._softmax_backward_data(grad, shares, 0, torch.float32)
+    tensor([ 0.1875, -0.1875])
+    """
     result = softmax_back_row(grad_output, output, axis_of(dim, output.ndim))
     return as_type(result, input_dtype) if input_dtype.itemsize < grad_output.dtype.itemsize else result

@@ -114,7 +114,7 @@ def _top(a: np.ndarray, axis: int, k: int, largest: bool) -> np.ndarray:
     size = a.shape[axis]
     chosen = slice(size - k, None) if largest else slice(k)
     if k in (0, size) or size <= 128:
-        return ordering(a, axis, largest)[(*(slice(None),) * axis, slice(k))]
+        return np.ascontiguousarray(ordering(a, axis, largest)[(*(slice(None),) * axis, slice(k))])
     values = a.astype(np.float32) if a.dtype.kind == "V" else a
     parted = values.argpartition(size - k if largest else k - 1, axis)
     places = parted[(*(slice(None),) * axis, chosen)]

@@ -51,7 +51,14 @@ def _shape(places: np.ndarray, values: np.ndarray) -> tuple[int, ...]:
 def sparse_csr_tensor(
     crow_indices: Any, col_indices: Any, values: Any, size: Any = None, *, dtype: Any = None, **options: Any
 ) -> Tensor:
-    """The dense matrix given by where its rows begin, the columns and the values."""
+    """The dense matrix given by where its rows begin, the columns and the values.
+
+    >>> import pellucid as torch
+    >>> rows_begin, columns, values = [0, 2, 3], [0, 2, 1], [1.0, 2.0, 3.0]
+    >>> torch.sparse_csr_tensor(rows_begin, columns, values, (2, 3))
+    tensor([[1., 0., 2.],
+            [0., 3., 0.]])
+    """
     begins, columns = (np.asarray(getattr(each, "array", each)) for each in (crow_indices, col_indices))
     rows = np.repeat(np.arange(len(begins) - 1), np.diff(begins))
     shape = (len(begins) - 1, int(columns.max(initial=-1)) + 1) if size is None else size

@@ -39,7 +39,12 @@ for _name, _value in ALWAYS.items():
 
 @attribute
 def get_device(self: Tensor) -> int:
-    """-1: the tensor is on the CPU."""
+    """-1: the tensor is on the CPU.
+
+    >>> import pellucid as torch
+    >>> torch.ones(2).get_device()
+    -1
+    """
     return -1
 
 
@@ -50,7 +55,13 @@ def record_stream(self: Tensor, stream: Any) -> None:
 
 @attribute
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Whether two tensors are the same view of the same memory."""
+    """Whether two tensors are the same view of the same memory.
+
+    >>> import pellucid as torch
+    >>> a = torch.zeros(2, 3)
+    >>> a.is_set_to(a.view(2, 3)), a.is_set_to(a.t())
+    (True, False)
+    """
     one, other = self.array.__array_interface__, tensor.array.__array_interface__
     return all(one[key] == other[key] for key in ("data", "shape", "strides", "typestr"))
 
@@ -99,7 +110,12 @@ def apply_(self: Tensor, function: Callable[[Any], Any]) -> Tensor:
 
 @attribute
 def map_(self: Tensor, other: Tensor, function: Callable[[Any, Any], Any]) -> Tensor:
-    """Replace every element by a Python function of it and the other tensor's; slow, for small tensors."""
+    """Replace every element by a Python function of it and the other tensor's; slow, for small tensors.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([1.0, 5.0]).map_(torch.tensor([3.0, 2.0]), lambda a, b: a if a > b else -b)
+    tensor([-3.,  5.])
+    """
     first, second = np.broadcast_arrays(concrete(self, "map_"), concrete(other, "map_"))
     pairs = zip(first.reshape(-1).tolist(), second.reshape(-1).tolist(), strict=True)
     return overwrite(self, wrap(_filled(self, [function(a, b) for a, b in pairs])), "map_")
@@ -133,7 +149,12 @@ def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tenso
 
 
 def is_nonzero(input: Tensor) -> bool:
-    """Whether the only element is not zero."""
+    """Whether the only element is not zero.
+
+    >>> import pellucid as torch
+    >>> torch.is_nonzero(torch.tensor([0.0])), torch.is_nonzero(torch.tensor(-3.0))
+    (False, True)
+    """
     if input.array.size != 1:
         what = "more than one value" if input.array.size else "no values"
         raise refusal(RuntimeError, f"Boolean value of Tensor with {what} is ambiguous")
@@ -144,7 +165,14 @@ attribute(is_nonzero)
 
 
 def is_inference(input: Tensor) -> bool:
-    """Whether a tensor was made under inference_mode."""
+    """Whether a tensor was made under inference_mode.
+
+    >>> import pellucid as torch
+    >>> with torch.inference_mode():
+    ...     x = torch.ones(2)
+    >>> torch.is_inference(x), torch.is_inference(torch.ones(2))
+    (True, False)
+    """
     return bool(input.is_inference())  # type: ignore[attr-defined]
 
 
@@ -192,7 +220,13 @@ TYPES = {
 
 
 def set_default_device(device: Any) -> None:
-    """Accepted for the CPU, refused for any other device."""
+    """Accepted for the CPU, refused for any other device.
+
+    >>> import pellucid as torch
+    >>> torch.set_default_device("cpu")
+    >>> torch.get_default_device()
+    device(type='cpu')
+    """
     dtypes.device("cpu" if device is None else device)
 
 

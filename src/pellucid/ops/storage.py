@@ -51,7 +51,13 @@ class UntypedStorage:
 
 
 class TypedStorage(UntypedStorage):
-    """A block of memory as elements of one dtype."""
+    """A block of memory as elements of one dtype.
+
+    >>> import pellucid as torch
+    >>> memory = torch.tensor([1.0, 2.0, 3.0])[1:].storage()
+    >>> memory.tolist(), memory.size(), memory.nbytes()  # of the whole block, not of the slice
+    ([1.0, 2.0, 3.0], 3, 12)
+    """
 
     def __init__(self, owner: np.ndarray) -> None:
         super().__init__(owner)
@@ -81,18 +87,37 @@ class TypedStorage(UntypedStorage):
 
 @attribute
 def untyped_storage(self: Tensor) -> UntypedStorage:
-    """The memory behind a tensor, in bytes."""
+    """The memory behind a tensor, in bytes.
+
+    >>> import pellucid as torch
+    >>> a = torch.zeros(3, 4)
+    >>> a[0].untyped_storage().nbytes()  # a row is a view: the memory is that of all twelve numbers
+    48
+    """
     return UntypedStorage(owner_of(concrete(self, "untyped_storage()")))
 
 
 @attribute
 def storage(self: Tensor) -> TypedStorage:
-    """The memory behind a tensor."""
+    """The memory behind a tensor.
+
+    >>> import pellucid as torch
+    >>> a = torch.arange(3.0)
+    >>> a.storage()[1] = 7.0
+    >>> a
+    tensor([0., 7., 2.])
+    """
     return TypedStorage(owner_of(concrete(self, "storage()")))
 
 
 def is_storage(obj: Any) -> bool:
-    """Whether something is the memory of a tensor."""
+    """Whether something is the memory of a tensor.
+
+    >>> import pellucid as torch
+    >>> x = torch.ones(2)
+    >>> torch.is_storage(x), torch.is_storage(x.untyped_storage())
+    (False, True)
+    """
     return isinstance(obj, UntypedStorage)
 
 

@@ -53,9 +53,6 @@ class Adafactor(Blockwise):
     def _slots(self, group: Group) -> tuple[str, ...]:
         return ()
 
-    def _counters(self) -> tuple[str, ...]:
-        return ()
-
     def _initialised(self, p: Tensor, group: Group) -> bool:
         if p.array.dtype.kind == "c":
             raise RuntimeError("Adafactor does not support complex parameters")
@@ -75,9 +72,7 @@ class Adafactor(Blockwise):
         (parameter,) = block.parameters
         lr, (eps1, eps2), decay = number(group["lr"]), group["eps"], group["weight_decay"]
         eps1 = np.finfo(block.dtype).eps if eps1 is None else eps1
-        steps = current_array(self.state[parameter]["step"])
-        np.add(steps, 1, steps)
-        step = steps.astype(np.float64)
+        step = block.advance()
         g = block.gradient(group["maximize"])
         for p, _, _ in block.parts:
             size = np.maximum(eps2, root_mean_square(p)) * np.minimum(lr, step**-0.5)

@@ -215,6 +215,10 @@ class Block:
         for flat, _, _ in self.parts:
             scale(factor, flat)
 
+    def begin(self, kept: ndarray, value: ndarray) -> None:
+        """Give state its first value."""
+        np.copyto(kept, value)
+
     def advance(self) -> Any:
         """Count the step, and say which one it is."""
         return self.renew("step", lambda step: step + 1)

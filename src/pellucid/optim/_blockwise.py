@@ -15,6 +15,7 @@ from pellucid.core.inplace import check_writable
 from pellucid.core.kinds import Kind
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.optim._block import NOTHING, REAL, Block, Pool
+from pellucid.optim._recorded import RecordedBlock, recorded_options
 from pellucid.optim.optimizer import Group, Optimizer, called, counter
 
 ndarray = np.ndarray
@@ -48,6 +49,9 @@ class Blockwise(Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change every parameter that has a gradient by one step; a closure computes the loss anew before."""
         loss = called(closure)
+        if self.defaults.get("differentiable"):
+            self._step_recorded()
+            return loss
         ready = [(block, group) for i, group in enumerate(self.param_groups) for block in self._ready(i, group)]
         name = f"{type(self).__name__}.step"
         note_writes([write for block, _ in ready for write in block.writes], name)
@@ -61,6 +65,20 @@ class Blockwise(Optimizer):
                 for p in (p for block, _ in ready for p in block.parameters):
                     observer.write(p, name)
         return loss
+
+    def _step_recorded(self) -> None:
+        """The step as operations on tensors, so that gradients flow through it."""
+        name = f"{type(self).__name__}.step"
+        with modes.recording(True):
+            for group in self.param_groups:
+                options = recorded_options(group)
+                for p in (p for p in group["params"] if p._grad is not None):
+                    check_writable(p, name)
+                    new = self._initialised(p, group)
+                    block = RecordedBlock(p, self.state[p], self._slots(group), self._counters(), name)
+                    block.fresh = new
+                    self._update(block, options)
+                    block.finish()
 
     # --- which blocks there are
 

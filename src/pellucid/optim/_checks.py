@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor
-from pellucid.errors import explain
 
 
 def check_learning_rate(lr: Any) -> None:
@@ -35,12 +33,3 @@ def check_implementation(defaults: dict[str, Any]) -> None:
         raise RuntimeError("`fused` does not support `differentiable`")
     if defaults.get("fused") and defaults["foreach"]:
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-    if defaults["differentiable"]:
-        raise NotImplementedError(
-            explain(
-                "differentiable=True: steps of this optimizer are not recorded",
-                str(here()),
-                "they change the parameters in place, outside of the graph",
-                "write the update with tensor operations: p = p - lr * autograd.grad(loss, p, create_graph=True)[0]",
-            )
-        )

@@ -100,7 +100,9 @@ def cubic_minimum(a: Point, b: Point, bounds: tuple[float, float] | None = None)
         return (lowest + highest) / 2
     root = square**0.5
     near, far = (a, b) if a.t <= b.t else (b, a)
-    t = far.t - (far.t - near.t) * ((far.slope + root - bend) / (far.slope - near.slope + 2 * root))
+    with np.errstate(divide="ignore", invalid="ignore"):  # a straight line is lowest at infinity
+        part = float(np.divide(far.slope + root - bend, far.slope - near.slope + 2 * root))
+    t = far.t - (far.t - near.t) * part
     return min(max(t, lowest), highest)
 
 

@@ -65,7 +65,7 @@ class LBFGS(Optimizer):
         first_loss = called(closure)
         state["func_evals"] += 1
         gradient = self._gradient()
-        if _largest(gradient) > group["tolerance_grad"]:
+        if not _largest(gradient) <= group["tolerance_grad"]:  # NaN is not small
             history = History(state, group["history_size"])
             self._iterate(closure, history, float(first_loss), gradient)
             history.save(state)
@@ -81,7 +81,8 @@ class LBFGS(Optimizer):
             d = history.direction(gradient, first)
             previous = loss
             history.remember(gradient, loss)
-            history.t = min(1.0, 1.0 / float(np.abs(gradient).sum())) * lr if first else lr
+            total = float(np.abs(gradient).sum())
+            history.t = 1.0 / total * lr if first and total > 1 else lr
             slope = float(gradient.dot(d))
             if slope > -tolerance:
                 break

@@ -81,7 +81,8 @@ class Optimizer:
                 explain(
                     "optimizer got an empty parameter list",
                     str(here()),
-                    "the model has no parameters, or `parameters()` was used up: it is an iterator",
+                    "the model has no parameters (layers in a plain list are not seen: use nn.ModuleList), or "
+                    "`parameters()` was used up: it is an iterator",
                     "optim.SGD(model.parameters(), lr=0.1)",
                 )
             )
@@ -160,7 +161,7 @@ class Optimizer:
         for param in params:
             if not isinstance(param, Tensor):
                 raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}")
-            if not (param.is_leaf or param.retains_grad):
+            if not (self.defaults.get("differentiable") or param.is_leaf or param.retains_grad):
                 assert param.node is not None
                 raise ValueError(
                     explain(

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from pellucid.optim._block import Block, axpy, number, scale
 from pellucid.optim._blockwise import Blockwise
 from pellucid.optim._checks import check_implementation, check_learning_rate, check_not_negative
@@ -54,7 +52,7 @@ class SGD(Blockwise):
             return
         velocity = block.slots[0]
         if block.fresh:
-            np.copyto(velocity, g)
+            block.begin(velocity, g)
         else:
             scale(momentum, velocity)
             axpy(1 - group["dampening"], g, velocity)

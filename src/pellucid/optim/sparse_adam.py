@@ -11,7 +11,7 @@ __all__ = ["SparseAdam"]
 
 
 class SparseAdam(Optimizer):
-    """Adam for sparse gradients: its step is not implemented, as all gradients are dense."""
+    """Adam for sparse gradients: its step is not implemented, as all gradients are dense; use `Adam`."""
 
     def __init__(
         self, params: ParamsT, lr: Any = 1e-3, betas: Any = (0.9, 0.999), eps: float = 1e-8,

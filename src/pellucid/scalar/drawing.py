@@ -78,7 +78,18 @@ def to_json(root: Value) -> str:
 
 
 def to_dot(root: Value) -> str:
-    """The graph in Graphviz's language."""
+    """The graph in Graphviz's language.
+
+    >>> a = Value(3.0, label="a")
+    >>> print(to_dot(a * a))
+    digraph {
+      rankdir=LR; node [shape=box];
+      n0 [label="a | data 3 | grad 0"];
+      n1 [label="* | data 9 | grad 0"];
+      n0 -> n1;
+      n0 -> n1;
+    }
+    """
     numbers = {node: i for i, node in enumerate(root.graph())}
     lines = ["digraph {", "  rankdir=LR; node [shape=box];"]
     for node, i in numbers.items():
@@ -91,7 +102,13 @@ def to_dot(root: Value) -> str:
 
 
 def to_svg(root: Value) -> str:
-    """A picture: one column per step from the inputs, curved lines for the uses of a value."""
+    """A picture: one column per step from the inputs, curved lines for the uses of a value.
+
+    >>> a = Value(3.0, label="a")
+    >>> picture = to_svg(a * a + 1)
+    >>> picture[:4], picture.count("<rect"), picture.count("<path")  # boxes, and lines between them
+    ('<svg', 4, 4)
+    """
     places = _placed(root)
     (width, height), names = BOX, _named(root)
     right = max(x for x, _ in places.values()) + width + 20

@@ -8,7 +8,13 @@ from pellucid.scalar.value import Value
 
 
 class Neuron:
-    """A weighted sum of its inputs and a bias, through an activation."""
+    """A weighted sum of its inputs and a bias, through an activation.
+
+    >>> neuron = Neuron(2, activation="tanh")
+    >>> neuron.w[0].data, neuron.w[1].data, neuron.b.data = 1.0, -2.0, 0.5
+    >>> neuron([3.0, 1.0]).data  # tanh(1 * 3 - 2 * 1 + 0.5)
+    0.9051482536448664
+    """
 
     def __init__(self, inputs: int, activation: str = "relu") -> None:
         self.w = [Value(random.uniform(-1, 1), label=f"w{i}") for i in range(inputs)]
@@ -30,7 +36,12 @@ class Neuron:
 
 
 class Layer:
-    """Neurons side by side, each of which sees all inputs."""
+    """Neurons side by side, each of which sees all inputs.
+
+    >>> layer = Layer(inputs=3, outputs=2)
+    >>> len(layer([1.0, 2.0, 3.0])), len(layer.parameters())  # two numbers; 2 * (3 weights + a bias)
+    (2, 8)
+    """
 
     def __init__(self, inputs: int, outputs: int, activation: str = "relu") -> None:
         self.neurons = [Neuron(inputs, activation) for _ in range(outputs)]

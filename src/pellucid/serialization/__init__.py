@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,8 @@ __all__ = [
     "DamagedFileError", "UnpicklingError", "add_safe_globals", "clear_safe_globals", "get_safe_globals", "load",
     "safe_globals", "save",
 ]  # fmt: skip
+
+MAP_LOCATION: TypeAlias = Any  # the type of what `load` takes under that name, which libraries import
 
 
 # --- saving
@@ -73,7 +75,16 @@ EXTRA: ContextVar[dict[str, Any]] = ContextVar("pellucid_safe_globals", default=
 
 def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None,
          mmap: bool | None = None, **options: Any) -> Any:  # fmt: skip
-    """Read what `save` (here or in PyTorch) wrote. Nothing in the file is executed unless `weights_only=False`."""
+    """Read what `save` (here or in PyTorch) wrote. Nothing in the file is executed unless `weights_only=False`.
+
+    >>> import pellucid as torch
+    >>> import io
+    >>> file = io.BytesIO()  # or a path
+    >>> torch.save(torch.nn.Linear(2, 1).state_dict(), file)
+    >>> _ = file.seek(0)
+    >>> {name: tuple(value.shape) for name, value in torch.load(file).items()}
+    {'weight': (1, 2), 'bias': (1,)}
+    """
     data, path = read_file(f)
     if data[:2] != b"PK":
         return _load_legacy(data, path, weights_only is not False)
@@ -124,7 +135,13 @@ def _tensors_of(loaded: Any) -> Iterator[tuple[str, Any]]:
             waiting.extend(reversed(parts))
 
 
+NEITHER = "it is neither a zip archive nor PyTorch's older format"
+
+
 def _refused(error: UnpicklingError, path: str) -> UnpicklingError:
+    if str(error) == NEITHER:
+        way = "torch.load_file, if it is a file of safetensors; else look what it is: it may be text, or cut off"
+        return UnpicklingError(explain(f"Weights only load failed: {path}: {NEITHER}", str(here()), try_=way))
     return UnpicklingError(
         explain(
             f"Weights only load failed: {path}: {error}",
@@ -177,10 +194,11 @@ def _load_legacy(data: bytes, path: str, weights_only: bool) -> Any:
             parts.append(reader.load())
             place = reader.place
             if number == 0 and (type(parts[0]) is not int or parts[0] != MAGIC):
-                raise UnpicklingError("it is neither a zip archive nor PyTorch's older format")
+                raise UnpicklingError(NEITHER)
         _fill(blocks, parts[4], data, place)
     except UnpicklingError as error:
-        raise _refused(error, path) from None
+        named = data[:1] == b"\x80" or "not allowed" in str(error)  # else it is no pickle, which a text may look like
+        raise _refused(error if named else UnpicklingError(NEITHER), path) from None
     return parts[3]
 
 
@@ -216,23 +234,55 @@ def _fill(blocks: Blocks, keys: Any, data: bytes, place: int) -> None:
 
 
 def add_safe_globals(safe_globals: Iterable[Any]) -> None:
-    """Let files of weights use these classes and functions too."""
+    """Let files of weights use these classes and functions too.
+
+    >>> import pellucid as torch
+    >>> from fractions import Fraction
+    >>> torch.serialization.add_safe_globals([Fraction])
+    >>> torch.serialization.get_safe_globals()
+    [<class 'fractions.Fraction'>]
+    >>> torch.serialization.clear_safe_globals()
+    """
     EXTRA.set({**EXTRA.get(), **{_path(each): each for each in safe_globals}})
 
 
 def get_safe_globals() -> list[Any]:
-    """The classes and functions that were added."""
+    """The classes and functions that were added.
+
+    >>> import pellucid as torch
+    >>> torch.serialization.get_safe_globals()
+    []
+    """
     return list(EXTRA.get().values())
 
 
 def clear_safe_globals() -> None:
-    """Forget the classes and functions that were added."""
+    """Forget the classes and functions that were added.
+
+    >>> import pellucid as torch
+    >>> from fractions import Fraction
+    >>> torch.serialization.add_safe_globals([Fraction])
+    >>> torch.serialization.clear_safe_globals()
+    >>> torch.serialization.get_safe_globals()
+    []
+    """
     EXTRA.set({})
 
 
 @contextmanager
 def safe_globals(names: Iterable[Any]) -> Iterator[None]:
-    """Let files of weights use these classes and functions inside a block."""
+    """Let files of weights use these classes and functions inside a block.
+
+    >>> import pellucid as torch
+    >>> import io
+    >>> from fractions import Fraction
+    >>> file = io.BytesIO()
+    >>> torch.save({"ratio": Fraction(2, 3)}, file)
+    >>> with torch.serialization.safe_globals([Fraction]):
+    ...     _ = file.seek(0)
+    ...     print(torch.load(file))
+    {'ratio': Fraction(2, 3)}
+    """
     before = EXTRA.get()
     add_safe_globals(names)
     try:

@@ -20,7 +20,19 @@ DIGESTS = "pellucid/digests"
 
 
 class DamagedFileError(RuntimeError):
-    """A file whose bytes are not those that were written."""
+    """A file whose bytes are not those that were written.
+
+    >>> import pellucid as torch
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> torch.save({"weight": torch.ones(3)}, file)
+    >>> damaged = file.getvalue().replace(torch.ones(3).numpy().tobytes(), torch.zeros(3).numpy().tobytes())
+    >>> try:
+    ...     torch.load(io.BytesIO(damaged))
+    ... except torch.serialization.DamagedFileError as error:
+    ...     print(str(error).splitlines()[0])
+    <file>: the file is damaged in tensor 'weight'
+    """
 
 
 def damaged(path: str, why: str, tensor: str = "") -> DamagedFileError:

@@ -203,7 +203,16 @@ def _place_of_digest(head: bytes) -> int:
 
 
 def load_file(filename: Any, device: Any = "cpu", verify: bool = True) -> dict[str, Tensor]:
-    """Read the tensors of a file of safetensors; `verify=False` leaves the digests out, all other checks stay."""
+    """Read the tensors of a file of safetensors; `verify=False` leaves the digests out, all other checks stay.
+
+    >>> import pellucid as torch
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.safetensors")
+    ...     torch.save_file({"weight": torch.ones(2)}, path)
+    ...     print(torch.load_file(path))
+    {'weight': tensor([1., 1.])}
+    """
     dtypes.check_device(device)
     path = os.fspath(filename)
     with open(path, "rb", buffering=0) as file:

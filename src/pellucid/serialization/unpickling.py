@@ -19,7 +19,19 @@ MOST_IN_KEY = 1_000  # things inside of a tuple that is a key
 
 
 class UnpicklingError(pickle.UnpicklingError, RuntimeError):
-    """A pickle that is damaged, or that asks for something it may not have."""
+    """A pickle that is damaged, or that asks for something it may not have.
+
+    >>> import pellucid as torch
+    >>> import io, os
+    >>> file = io.BytesIO()
+    >>> torch.save(os.getcwd, file)  # a function, which a file of weights may not call
+    >>> _ = file.seek(0)
+    >>> try:
+    ...     torch.load(file)
+    ... except torch.serialization.UnpicklingError as error:
+    ...     print(str(error).splitlines()[0])
+    Weights only load failed: <file>: posix.getcwd is not allowed in a file of weights
+    """
 
 
 def shown(value: Any) -> str:

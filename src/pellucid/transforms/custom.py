@@ -34,7 +34,7 @@ def run_inside(cls: type[Function], args: tuple[Any, ...], kind: Any) -> tuple[F
     """Run a custom function on arrays of a kind; None: the kind has no say, forward runs as it is."""
     if isinstance(kind, Dual):
         return push_forward(cls, args, kind.level)
-    if isinstance(kind, Batched) and function.overrides(cls, "vmap"):
+    if isinstance(kind, Batched) and cls._overrides("vmap"):
         return None, run_batched(cls, args, kind)
     return None
 
@@ -98,7 +98,7 @@ def _slopes(
 ) -> Sequence[Any]:
     """The tangents of the outputs: by the static jvp, or derived from backward."""
     call = ctx._call
-    if not function.overrides(cls, "jvp"):
+    if not cls._overrides("jvp"):
         with function.alive(call, call.to_save), modes.switched(grad=True):
             return _derived(cls, ctx, tangents, outputs)
     shown = [
@@ -115,7 +115,7 @@ def _derived(cls: type[Function], ctx: FunctionCtx, tangents: list[Any], outputs
     needs = ctx.needs_input_grad
     ctx.needs_input_grad = tuple(t is not None for t in tangents)
     try:
-        returned = function.backward_of(cls)(ctx, *directions)
+        returned = cls._own_backward()(ctx, *directions)
     finally:
         ctx.needs_input_grad = needs
     pulled = returned if isinstance(returned, tuple) else (returned,)

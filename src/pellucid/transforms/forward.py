@@ -28,7 +28,7 @@ from pellucid.transforms.tree import flatten
 class Dual(Kind):
     """An array with its tangent; a tangent of None is zero."""
 
-    __slots__ = ("adjoint", "dtype", "level", "primal", "shape", "tangent")
+    __slots__ = ("adjoint", "dtype", "given", "level", "primal", "shape", "tangent")
     spreads = True
 
     def __init__(self, primal: Any, tangent: Any, level: int, adjoint: bool = False) -> None:
@@ -36,6 +36,7 @@ class Dual(Kind):
         self.tangent = tangent if tangent is None or isinstance(tangent, Kind) else np.asanyarray(tangent)
         self.level = level
         self.adjoint = adjoint
+        self.given: Tensor | None = None  # the tensor that the user made the tangent of, to be given back
         self.shape = tuple(self.primal.shape)
         self.dtype = foreign(self.primal.dtype)
 
@@ -243,11 +244,17 @@ def enter(primal: Tensor, tangent: Tensor, level: int) -> Tensor:
         )
     if np.dtype(primal.array.dtype).kind not in "fcV":
         raise ValueError(f"Expected primal to be floating point or complex, but got: {primal.dtype}")  # type: ignore[attr-defined]
-    if primal.array.dtype != tangent.array.dtype:
-        raise RuntimeError(
-            f"Expected tangent to have the dtype of its primal, {primal.dtype}, got {tangent.dtype}"  # type: ignore[attr-defined]
-        )
-    return make_dual(primal, tangent, False, level)  # type: ignore[no-any-return]
+    moving: Any = tangent
+    if primal.array.dtype != tangent.array.dtype:  # float32 beside float64: it moves as float64
+        if np.dtype(tangent.array.dtype).kind == "c":
+            raise RuntimeError(
+                f"Expected tangent to have the dtype of its primal, {primal.dtype}, got {tangent.dtype}"  # type: ignore[attr-defined]
+            )
+        moving = moving.to(primal.dtype)  # type: ignore[attr-defined]
+    made: Tensor = make_dual(primal, moving, False, level)
+    dual: Any = layer(made, level)
+    dual.given = tangent
+    return made
 
 
 def _check_tensors(leaves: Sequence[Any], name: str) -> None:

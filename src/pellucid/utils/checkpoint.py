@@ -30,7 +30,8 @@ from pellucid.errors import CheckpointError, InplaceError, explain
 
 __all__ = [
     "CheckpointError", "CheckpointFunction", "checkpoint", "checkpoint_sequential", "detach_variable",
-    "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop",
+    "get_device_states", "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop",
+    "set_device_states",
 ]  # fmt: skip
 
 EARLY_STOP: ContextVar[bool | None] = ContextVar("pellucid_checkpoint_early_stop", default=None)
@@ -56,13 +57,43 @@ def set_checkpoint_early_stop(enable: bool) -> AbstractContextManager[None]:
 
 
 def set_checkpoint_debug_enabled(enabled: bool | None) -> AbstractContextManager[None]:
-    """Inside the block, choose whether a divergence lists every operation of both runs; None: each call decides."""
+    """Inside the block, choose whether a divergence lists every operation of both runs; None: each call decides.
+
+    >>> import pellucid as torch
+    >>> from pellucid.utils.checkpoint import checkpoint, set_checkpoint_debug_enabled
+    >>> x = torch.tensor(2.0, requires_grad=True)
+    >>> with set_checkpoint_debug_enabled(True):
+    ...     checkpoint(torch.exp, x, use_reentrant=False).backward()
+    >>> x.grad
+    tensor(7.3891)
+    """
     return _set(DEBUG, enabled)
 
 
 def noop_context_fn() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-    """No context around forward, none around the recomputation."""
+    """No context around forward, none around the recomputation.
+
+    >>> import pellucid as torch
+    >>> around_forward, around_recomputation = torch.utils.checkpoint.noop_context_fn()
+    >>> with around_forward:
+    ...     print("nothing changes in here")
+    nothing changes in here
+    """
     return nullcontext(), nullcontext()
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """The devices that some tensors live on beside the CPU, and the states of their random numbers: none.
+
+    >>> import pellucid as torch
+    >>> torch.utils.checkpoint.get_device_states(torch.zeros(2))
+    ([], [])
+    """
+    return [], []
+
+
+def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None) -> None:
+    """Put back what `get_device_states` found: nothing."""
 
 
 def checkpoint(
@@ -378,7 +409,14 @@ def with_random_state(state: Any) -> Iterator[None]:
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same tensors as leaves of their own."""
+    """The same tensors as leaves of their own.
+
+    >>> import pellucid as torch
+    >>> x = torch.tensor(2.0, requires_grad=True) * 3
+    >>> (leaf,) = torch.utils.checkpoint.detach_variable((x,))
+    >>> x.is_leaf, leaf.is_leaf, leaf.requires_grad
+    (False, True, True)
+    """
     return tuple(
         value.detach().requires_grad_(current_node(value) is not None) if isinstance(value, Tensor) else value  # type: ignore[attr-defined]
         for value in inputs
@@ -386,7 +424,16 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class CheckpointFunction(Function):
-    """The older form: a custom function whose backward runs the segment again and calls backward on it."""
+    """The older form: a custom function whose backward runs the segment again and calls backward on it.
+
+    `checkpoint(..., use_reentrant=True)` calls it.
+
+    >>> import pellucid as torch
+    >>> x = torch.tensor(2.0, requires_grad=True)
+    >>> y = torch.utils.checkpoint.checkpoint(torch.exp, x, use_reentrant=True)
+    >>> y.grad_fn.name()
+    'CheckpointFunctionBackward'
+    """
 
     @staticmethod
     def forward(ctx: FunctionCtx, function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:

@@ -38,7 +38,18 @@ def track(
 
 
 class Track(Generic[T]):
-    """One tracked loop: iterate over it once."""
+    """One tracked loop: iterate over it once.
+
+    >>> import pellucid as torch
+    >>> bar = torch.utils.progress.track(range(4), "step")
+    >>> for i in bar:
+    ...     bar.note(loss=1.0 - i / 4)
+    ...     if i == 1:
+    ...         break
+    step      1   loss 1.000   ... steps/s   ETA 0:00
+    >>> bar.step, bar.share, bar.notes
+    (2, 0.5, {'loss': 0.75})
+    """
 
     def __init__(
         self, iterable: Iterable[T], description: str, total: int | None, seconds: float | None, unit: str,

@@ -21,7 +21,7 @@ class BackwardTwice(Rule):
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         error = None if trace.crash is None else trace.crash.error
-        if not isinstance(error, FreedGraphError) or carried_over(trace.open) is not None:
+        if not isinstance(error, FreedGraphError) or carried_over(trace.open, trace.step_began()) is not None:
             return
         spot = trace.backwards[-1].spot if trace.backwards else trace.crash.spot  # type: ignore[union-attr]
         first = Spot.of(error.first)

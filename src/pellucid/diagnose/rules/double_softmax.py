@@ -33,6 +33,8 @@ class DoubleSoftmax(Rule):
             made = origin(unscaled(call.input))
             if call.name != "cross_entropy" or made is None or made.op == "log_softmax":
                 continue
+            if call.target is not None and call.target.requires_grad and not made.recorded:
+                continue  # the arguments are swapped: these are the labels
             if made.op == "softmax" or are_probabilities(numbers(call.input), class_axis(call)):
                 yield made, call.spot
         for operation in done.of("softmax", "log_softmax"):

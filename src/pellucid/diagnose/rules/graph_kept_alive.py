@@ -35,9 +35,10 @@ class GraphKeptAlive(Rule):
         self.results: tuple[Spot, int, int] | None = None  # the call whose results are kept, of how many passes, since
 
     def look(self, done: Pass, trace: Trace) -> None:
-        self.adding.update({operation.spot for operation in accumulators(done)})
-        operation = carried_over(done)
-        carried = None if operation is None else entrance(operation, done.number)
+        began = trace.step_began()
+        self.adding.update({operation.spot for operation in accumulators(done, began)})
+        operation = carried_over(done, began)
+        carried = None if operation is None else entrance(operation, began)
         if carried is not None:
             self.carried_in[carried] += 1
         failed = done.backward is not None and isinstance(done.backward.error, (FreedGraphError, InplaceError))

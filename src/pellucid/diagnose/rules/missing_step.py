@@ -22,14 +22,15 @@ class MissingStep(Rule):
     explains = frozenset(("learning-rate-too-low", "missing-zero-grad", "vanishing-gradient"))
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
-        if not trace.optimizers or len(trace.backwards) < 3:
+        backwards = [event for event in trace.backwards if not event.asked]  # autograd.grad hands its gradients over
+        if not trace.optimizers or len(backwards) < 3:
             return
         wasted, clearing = self._wasted(trace)
-        if len(wasted) >= max(3, MOSTLY * len(trace.backwards)):
+        if len(wasted) >= max(3, MOSTLY * len(backwards)):
             yield self._never_applied(wasted, clearing, trace)
             return
         for info in trace.optimizers:
-            reached = [event for event in trace.backwards if event.reached & set(info.parameters)]
+            reached = [event for event in backwards if event.reached & set(info.parameters)]
             if not info.steps and len(reached) >= 3:
                 yield self._never_stepped(info, reached)
 
@@ -38,7 +39,7 @@ class MissingStep(Rule):
         waiting: dict[Backward, set[Parameter]] = {}
         wasted, clearing = [], []
         for event in trace.loop:
-            if isinstance(event, Backward) and not event.inside_step:
+            if isinstance(event, Backward) and not (event.inside_step or event.asked):
                 waiting[event] = set(event.reached)
             elif isinstance(event, Update):
                 applied = event.with_gradient
@@ -54,7 +55,8 @@ class MissingStep(Rule):
 
     def _never_applied(self, wasted: list[Backward], clearing: list[Cleared], trace: Trace) -> Finding:
         steps = sum(info.steps for info in trace.optimizers)
-        evidence = f"the gradients of {len(wasted)} of {len(trace.backwards)} backward passes were never applied"
+        all_of_them = sum(not event.asked for event in trace.backwards)
+        evidence = f"the gradients of {len(wasted)} of {all_of_them} backward passes were never applied"
         if not steps or not clearing:
             return Finding(
                 self.code, wasted[0].spot,

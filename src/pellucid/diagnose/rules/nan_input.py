@@ -37,9 +37,10 @@ class NanInput(RootRule, Rule):
         self.entered: Finding | None = None
 
     def look(self, done: Pass, trace: Trace) -> None:
+        seen = self.seen
         super().look(done, trace)
         root = self.root
-        if root is not None and root.code != self.code and root.number == done.number:
+        if root is not None and root.code != self.code and not seen:
             self.entered = bad_batch(done, root)
 
     def findings(self, trace: Trace) -> Iterable[Finding]:

@@ -65,7 +65,7 @@ class SaturatedActivation(Rule):
         found = [w for w in self.watched.values() if _saturated(w, went)]
         if found:
             yield self.finding(min(found, key=lambda w: (_since(w), w.operation.order)))
-        elif late := [w for w in self.watched.values() if w.hidden and _ended_saturated(w)]:
+        elif late := [w for w in self.watched.values() if w.hidden and _ended_saturated(w, looks=2)]:
             yield self.finding(min(late, key=lambda w: w.operation.order)).at("info")
 
     def finding(self, watched: Watched) -> Finding:
@@ -221,13 +221,13 @@ def _saturated(watched: Watched, went: Progress) -> bool:
     return _ended_saturated(watched) and positive and went.improved > (0.9 if watched.hidden else 0.5)
 
 
-def _late(watched: Watched) -> list[float]:
-    return [share for number, share in watched.shares if number >= BEGINNING][-3:]
+def _late(watched: Watched, looks: int = 3) -> list[float]:
+    return [share for number, share in watched.shares if number >= BEGINNING][-looks:]
 
 
-def _ended_saturated(watched: Watched) -> bool:
+def _ended_saturated(watched: Watched, looks: int = 3) -> bool:
     """Whether nearly all values are saturated in the last passes; a softmax may well decide itself."""
-    late = _late(watched)
+    late = _late(watched, looks)
     return len(late) > 1 and min(late) >= LATER and watched.operation.op not in SOFT
 
 

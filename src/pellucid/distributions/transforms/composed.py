@@ -19,7 +19,13 @@ def widened(constraint: Any, events: int) -> Any:
 
 
 class ComposeTransform(Transform):
-    """Transforms one after the other, the first one first."""
+    """Transforms one after the other, the first one first.
+
+    >>> import pellucid as torch
+    >>> line, exp = torch.distributions.AffineTransform(1.0, 2.0), torch.distributions.ExpTransform()
+    >>> torch.distributions.ComposeTransform([line, exp])(torch.tensor(0.0))  # exp(1 + 2 * 0)
+    tensor(2.7183)
+    """
 
     def __init__(self, parts: list[Transform], cache_size: int = 0) -> None:
         super().__init__(cache_size)
@@ -113,7 +119,16 @@ identity_transform = ComposeTransform([])
 
 
 class IndependentTransform(Transform):
-    """A transform of single values, counted as one transform of so many more dimensions."""
+    """A transform of single values, counted as one transform of so many more dimensions.
+
+    >>> import pellucid as torch
+    >>> exp, x = torch.distributions.ExpTransform(), torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> exp.log_abs_det_jacobian(x, exp(x)).shape
+    torch.Size([2, 2])
+    >>> rows = torch.distributions.IndependentTransform(exp, 1)  # a row counts as one value
+    >>> rows.log_abs_det_jacobian(x, rows(x))
+    tensor([3., 7.])
+    """
 
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         super().__init__(cache_size)

@@ -32,7 +32,16 @@ class Growing(Plain):
 
 
 class ExpTransform(Growing):
-    """`exp(x)`."""
+    """`exp(x)`.
+
+    >>> import pellucid as torch
+    >>> exp = torch.distributions.ExpTransform()
+    >>> x = torch.tensor([0.0, 1.0])
+    >>> exp(x), exp.inv(torch.tensor(1.0))
+    (tensor([1.0000, 2.7183]), tensor(0.))
+    >>> exp.log_abs_det_jacobian(x, exp(x))  # log of the slope of exp, which is x
+    tensor([0., 1.])
+    """
 
     codomain = constraints.positive
 
@@ -47,7 +56,15 @@ class ExpTransform(Growing):
 
 
 class SigmoidTransform(Growing):
-    """`1 / (1 + exp(-x))`."""
+    """`1 / (1 + exp(-x))`.
+
+    >>> import pellucid as torch
+    >>> sigmoid = torch.distributions.SigmoidTransform()
+    >>> sigmoid(torch.tensor([-2.0, 0.0, 2.0]))
+    tensor([0.1192, 0.5000, 0.8808])
+    >>> sigmoid.inv(torch.tensor(0.5))
+    tensor(0.)
+    """
 
     codomain = constraints.unit_interval
 
@@ -65,7 +82,13 @@ class SigmoidTransform(Growing):
 
 
 class SoftplusTransform(Growing):
-    """`log(1 + exp(x))`."""
+    """`log(1 + exp(x))`.
+
+    >>> import pellucid as torch
+    >>> softplus = torch.distributions.SoftplusTransform()
+    >>> softplus(torch.tensor([-5.0, 0.0, 5.0]))  # positive, and nearly x where x is large
+    tensor([0.0067, 0.6931, 5.0067])
+    """
 
     codomain = constraints.positive
 
@@ -80,7 +103,15 @@ class SoftplusTransform(Growing):
 
 
 class TanhTransform(Growing):
-    """`tanh(x)`."""
+    """`tanh(x)`.
+
+    >>> import pellucid as torch
+    >>> tanh = torch.distributions.TanhTransform()
+    >>> tanh(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.7616,  0.0000,  0.7616])
+    >>> tanh.inv(torch.tensor(0.5))
+    tensor(0.5493)
+    """
 
     codomain = constraints.interval(-1.0, 1.0)
 
@@ -96,7 +127,12 @@ class TanhTransform(Growing):
 
 
 class AbsTransform(Plain):
-    """`abs(x)`, whose inverse is the positive one."""
+    """`abs(x)`, whose inverse is the positive one.
+
+    >>> import pellucid as torch
+    >>> torch.distributions.AbsTransform()(torch.tensor([-2.0, 3.0]))
+    tensor([2., 3.])
+    """
 
     domain = constraints.real
     codomain = constraints.positive
@@ -109,7 +145,13 @@ class AbsTransform(Plain):
 
 
 class PowerTransform(Transform):
-    """`x ** exponent`."""
+    """`x ** exponent`.
+
+    >>> import pellucid as torch
+    >>> cube = torch.distributions.PowerTransform(3)
+    >>> cube(torch.tensor([1.0, 2.0])), cube.inv(torch.tensor([1.0, 8.0]))
+    (tensor([1., 8.]), tensor([1., 2.]))
+    """
 
     domain = constraints.positive
     codomain = constraints.positive
@@ -150,7 +192,13 @@ def _equal(one: Any, two: Any) -> bool:
 
 
 class AffineTransform(Transform):
-    """`loc + scale * x`."""
+    """`loc + scale * x`.
+
+    >>> import pellucid as torch
+    >>> scale = torch.distributions.AffineTransform(loc=1.0, scale=2.0)
+    >>> scale(torch.tensor([0.0, 1.0])), scale.inv(torch.tensor([1.0, 3.0]))
+    (tensor([1., 3.]), tensor([0., 1.]))
+    """
 
     bijective = True
 
@@ -202,7 +250,13 @@ class AffineTransform(Transform):
 
 
 class CumulativeDistributionTransform(Transform):
-    """The cumulative probability of a distribution: its samples become uniform."""
+    """The cumulative probability of a distribution: its samples become uniform.
+
+    >>> import pellucid as torch
+    >>> normal = torch.distributions.Normal(0.0, 1.0)
+    >>> torch.distributions.CumulativeDistributionTransform(normal)(torch.tensor([-2.0, 0.0, 2.0]))
+    tensor([0.0228, 0.5000, 0.9772])
+    """
 
     bijective = True
     codomain = constraints.unit_interval

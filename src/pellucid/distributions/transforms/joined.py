@@ -90,7 +90,15 @@ class CatTransform(SideBySide):
 
 
 class StackTransform(SideBySide):
-    """One transform for each index of a dimension."""
+    """One transform for each index of a dimension.
+
+    >>> import pellucid as torch
+    >>> exp, line = torch.distributions.ExpTransform(), torch.distributions.AffineTransform(0.0, 10.0)
+    >>> both = torch.distributions.StackTransform([exp, line], dim=1)
+    >>> both(torch.tensor([[0.0, 1.0], [0.0, 2.0]]))  # exp of the first column, ten times the second
+    tensor([[ 1., 10.],
+            [ 1., 20.]])
+    """
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(tseq, dim, cache_size)

@@ -21,7 +21,12 @@ def _too_small(shape: Any, dimensions: int) -> None:
 
 
 class SoftmaxTransform(Plain):
-    """softmax over the last dimension; its inverse is one of many."""
+    """softmax over the last dimension; its inverse is one of many.
+
+    >>> import pellucid as torch
+    >>> torch.distributions.SoftmaxTransform()(torch.tensor([0.0, 1.0, 2.0]))
+    tensor([0.0900, 0.2447, 0.6652])
+    """
 
     domain = constraints.real_vector
     codomain = constraints.simplex
@@ -41,7 +46,13 @@ class SoftmaxTransform(Plain):
 
 
 class StickBreakingTransform(Plain):
-    """Vectors as shares that sum to 1: each takes a part of what is left, and the last takes the rest."""
+    """Vectors as shares that sum to 1: each takes a part of what is left, and the last takes the rest.
+
+    >>> import pellucid as torch
+    >>> shares = torch.distributions.StickBreakingTransform()(torch.tensor([0.0, 0.0, 0.0]))
+    >>> shares, shares.sum()
+    (tensor([0.2500, 0.2500, 0.2500, 0.2500]), tensor(1.))
+    """
 
     domain = constraints.real_vector
     codomain = constraints.simplex
@@ -76,7 +87,13 @@ class StickBreakingTransform(Plain):
 
 
 class LowerCholeskyTransform(Plain):
-    """A matrix without constraints as a lower triangular one with a positive diagonal."""
+    """A matrix without constraints as a lower triangular one with a positive diagonal.
+
+    >>> import pellucid as torch
+    >>> torch.distributions.LowerCholeskyTransform()(torch.tensor([[0.0, 5.0], [2.0, 1.0]]))
+    tensor([[1.0000, 0.0000],
+            [2.0000, 2.7183]])
+    """
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
@@ -89,7 +106,16 @@ class LowerCholeskyTransform(Plain):
 
 
 class PositiveDefiniteTransform(Plain):
-    """A matrix without constraints as a positive definite one."""
+    """A matrix without constraints as a positive definite one.
+
+    >>> import pellucid as torch
+    >>> matrix = torch.distributions.PositiveDefiniteTransform()(torch.tensor([[0.0, 5.0], [2.0, 0.0]]))
+    >>> matrix
+    tensor([[1., 2.],
+            [2., 5.]])
+    >>> torch.linalg.eigvalsh(matrix) > 0
+    tensor([True, True])
+    """
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
@@ -103,7 +129,14 @@ class PositiveDefiniteTransform(Plain):
 
 
 class CorrCholeskyTransform(Transform):
-    """A vector as the Cholesky factor of a matrix of correlations: row by row, the stick of length 1 is broken."""
+    """A vector as the Cholesky factor of a matrix of correlations: row by row, the stick of length 1 is broken.
+
+    >>> import pellucid as torch
+    >>> factor = torch.distributions.CorrCholeskyTransform()(torch.tensor([0.5]))
+    >>> factor @ factor.mT  # ones on the diagonal, tanh(0.5) beside it
+    tensor([[1.0000, 0.4621],
+            [0.4621, 1.0000]])
+    """
 
     domain = constraints.real_vector
     codomain = constraints.corr_cholesky
@@ -143,7 +176,13 @@ class CorrCholeskyTransform(Transform):
 
 
 class ReshapeTransform(Transform):
-    """The rightmost dimensions in another shape."""
+    """The rightmost dimensions in another shape.
+
+    >>> import pellucid as torch
+    >>> torch.distributions.ReshapeTransform((4,), (2, 2))(torch.arange(4.0))
+    tensor([[0., 1.],
+            [2., 3.]])
+    """
 
     bijective = True
 

@@ -15,6 +15,7 @@ function writeAddress(app) {
   if (app.selected !== null) told.set("node", app.selected);
   for (const [id, value] of app.model.changed)
     told.set(`v${id}`, value.times === undefined ? value : `x${value.times}`);
+  if (app.lens) told.set("lens", app.lens);
   if (app.query) told.set("search", app.query);
   if (app.quizPanel && app.quizPanel.open) told.set("quiz", app.quizPanel.question.id);
   if (app.theme) told.set("theme", app.theme);

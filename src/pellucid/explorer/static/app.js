@@ -10,7 +10,7 @@ class App {
     this.quiz = data.quiz;
     this.predicting = false;
     this.query = "";
-    this.theme = "";
+    this.theme = this.lens = "";
     this.build(place);
     this.keys();
     const asked = readAddress();
@@ -31,6 +31,8 @@ class App {
     this.caption = el("p", { class: "caption", "aria-live": "polite", role: "status" });
     this.side = el("aside", { class: "side", "aria-label": "Details" });
     this.below = el("div", { class: "below" });
+    this.lensBar = el("div", { class: "lens-bar" });
+    const bar = el("div", { class: "canvas-bar" }, this.lensBar, zoomBarOf(this));
     this.crumbs = el("div", { class: "crumbs" });
     this.notes = el("div", { class: "notes" });
     place.append(
@@ -44,7 +46,7 @@ class App {
           this.asks === "server" ? playground(this) : null,
           this.notes,
           this.crumbs,
-          el("div", { class: "canvas" }, this.drawing.svg, zoomBarOf(this)),
+          el("div", { class: "canvas" }, this.drawing.frame, bar),
           this.caption,
           this.predictor.section,
           transportOf(this),
@@ -78,10 +80,13 @@ class App {
     this.tree = treePanel(this);
     this.trainingView = this.snapshot.training ? new TrainingView(this, this.snapshot.training) : null;
     this.below.replaceChildren(...(this.trainingView ? [this.trainingView.section] : []));
-    this.sideParts = { node: el("div"), code: el("div") };
+    this.lens = lensesOf(this.model).includes(asked.lens) ? asked.lens : "";
+    this.lensBar.replaceChildren(...lensPicker(this));
+    this.sideParts = { costs: el("div"), node: el("div"), code: el("div") };
     this.side.replaceChildren(
       ...[
         this.quizPanel && this.quizPanel.section,
+        this.sideParts.costs,
         this.inputs.section,
         this.sideParts.node,
         this.sideParts.code,
@@ -121,15 +126,19 @@ class App {
     this.load(named < 0 ? this.index : named, asked);
   }
 
-  /** Something worth a look: a node where paths meet, else none. */
+  /** Something worth a look: a node where paths meet, or one whose gradient is not an ordinary number; else none. */
   firstSelected() {
-    const meeting = this.model.nodes.length <= 60 ? this.model.arriving.findIndex((uses) => uses.length > 1) : -1;
-    return meeting < 0 ? null : meeting;
+    const { model } = this;
+    if (model.nodes.length > 60) return null;
+    const meeting = model.arriving.findIndex((uses) => uses.length > 1);
+    if (meeting >= 0) return meeting;
+    const odd = model.nodes.find(({ id }) => model.size(id) !== null && !(model.size(id) > 1e-6 && model.size(id) < 1e6));
+    return odd ? odd.id : null;
   }
 
   resized() {
-    const across = this.drawing.svg.clientWidth >= 560 || this.drawing.view.boxes.length > 400;
-    if (across !== this.drawing.across) this.drawing.arrange();
+    this.drawing.takeSize();
+    if (this.drawing.across !== this.drawing.isAcross()) this.drawing.arrange();
     this.drawing.fit(false);
   }
 
@@ -146,6 +155,7 @@ class App {
     this.modes[1].disabled = !this.model.backward.length;
     this.caption.textContent = this.model.caption(this.mode, this.step);
     this.caption.className = `caption ${this.mode}`;
+    this.renew(this.sideParts.costs, costPanel(this));
     this.renew(this.sideParts.node, nodePanel(this));
     this.renew(this.sideParts.code, codePanel(this));
     this.inputs.update();
@@ -274,6 +284,13 @@ class App {
       }
       if (reveal || closed.length) this.drawing.reveal(id);
     }
+    this.refresh();
+  }
+
+  /** What the boxes show at their foot: their line of code, or what they cost. */
+  setLens(lens) {
+    this.lens = lens;
+    this.drawing.weigh();
     this.refresh();
   }
 

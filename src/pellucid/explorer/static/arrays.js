@@ -120,6 +120,7 @@ const reduction = (axesOf, share) => ({
   ],
 });
 
+const RESHAPING = ["reshape", "unsafe_view", "unsqueeze", "squeeze0", "squeeze1", "squeeze2"];
 const reshaping = {
   value: ([a], _, shape) => reshaped(a, shape),
   pulls: [(g, [a]) => reshaped(g, a.shape)],
@@ -176,9 +177,7 @@ const ARRAY_ROWS = {
     (a, [axes]) => axes,
     (a, axes) => 1 / among(a, axes),
   ),
-  reshape: reshaping,
-  unsqueeze: reshaping,
-  squeeze0: reshaping,
+  ...Object.fromEntries(RESHAPING.map((name) => [name, reshaping])),
   permute: permuting((a, [order]) => order),
   transpose: permuting((a, [order]) => order),
   t: permuting((a) => every(a).reverse()),

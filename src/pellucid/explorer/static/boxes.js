@@ -50,20 +50,20 @@ function edgeLabel(model, edge, lit) {
 function heading(node, width) {
   const op = clip(opName(node), 10);
   const room = Math.floor((width - 26 - op.length * 6.8) / 9.8);
-  const called = node.called.length > 14 ? node.called.split(/[.:](?=[^.:]+$)/).pop() : node.called;
+  const called = nameEnd(node.called, 13);
   const told = called.startsWith(node.op) || ["input", "constant", "parameter"].includes(op); // then the name needs more
   const beside = called.length <= room || !told;
-  const name = svgEl("text", { x: 11, y: 23, class: "name", text: clip(called, beside ? Math.max(room, 4) : 14) });
+  const name = svgEl("text", { x: 11, y: 23, class: "name", text: beside ? nameEnd(called, Math.max(room, 4)) : called });
   return beside
     ? [name, svgEl("text", { x: width - 11, y: 23, class: "op-name", "text-anchor": "end", text: op })]
     : [name];
 }
 
-/** As much of the end of a module's path as there is room for: `blocks.0` of `model.blocks.0`. */
-function pathEnd(path, most) {
-  const parts = path.split(".");
-  while (parts.length > 1 && parts.join(".").length > most) parts.shift();
-  return clip(parts.join("."), most);
+/** As much of the end of a name as there is room for: `0.weight` of `model.0.weight`. */
+function nameEnd(name, most) {
+  const parts = name.split(/(?<=[\w\]][.:])(?=\w)/);
+  while (parts.length > 1 && parts.join("").length > most) parts.shift();
+  return clip(parts.join(""), most);
 }
 
 function opName(node) {

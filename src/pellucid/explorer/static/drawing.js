@@ -11,21 +11,36 @@ class Drawing {
     this.app = app;
     this.scale = 1;
     this.shift = [0, 0];
-    this.layer = svgEl("g");
+    this.parts = ["far", "lines", "lit", "boxes", "labels"].map((name) => svgEl("g", { class: `layer-${name}` }));
+    this.layer = svgEl("g", {}, ...this.parts);
     this.svg = svgEl(
       "svg",
       { class: "graph", role: "img", "aria-label": "The graph; the list of nodes below has the same content as text." },
       arrowHeads(),
       this.layer,
     );
+    this.frame = el("div", { class: "view" }, this.svg);
+    this.size = [800, 400];
+    new ResizeObserver(() => this.takeSize() && this.draw()).observe(this.frame);
     listen(this);
+  }
+
+  /** Take the size of the frame in pixels: an SVG of "100 %" lays out all of its text anew when anything on the page
+   *  changes, and to ask for a size while drawing would make the browser lay out the page once more. */
+  takeSize() {
+    const size = [this.frame.clientWidth, this.frame.clientHeight];
+    if (!size[0] || !size[1] || String(size) === String(this.size)) return false;
+    this.size = size;
+    [this.svg.style.width, this.svg.style.height] = size.map((pixels) => `${pixels}px`);
+    return true;
   }
 
   /** Place all boxes anew: another graph, another module opened, another shape of the window. */
   arrange() {
     const { model, open } = this.app;
     this.view = folded(model, open);
-    this.across = this.svg.clientWidth >= 560 || this.view.boxes.length > 400;
+    this.takeSize();
+    this.across = this.isAcross();
     const sizes = this.view.boxes.map((box) => (box.group === null ? BOX : GROUP));
     const edges = this.view.lines.map((line) => [line.a, line.b]);
     const found = layered(this.view.boxes.length, edges, sizes, this.distances());
@@ -36,6 +51,17 @@ class Drawing {
     this.view.lines.forEach((line, i) => (line.way = found.ways[i]));
     this.attach();
     this.measure();
+    this.weigh();
+  }
+
+  /** What the boxes cost, if that is to be shown. */
+  weigh() {
+    this.costs = costsOf(this.app.model, this.app.lens, this.view.boxes);
+  }
+
+  /** From left to right, but on a narrow window from above. */
+  isAcross() {
+    return this.size[0] >= 560 || this.view.boxes.length > 400;
   }
 
   /** Small graphs have room for a label on every line. */
@@ -82,7 +108,7 @@ class Drawing {
 
   /** Show everything if it can be read then, else the part around the active or the last box. */
   fit(everything) {
-    const [width, height] = [this.svg.clientWidth || 800, (this.svg.clientHeight || 400) - 40]; // buttons at the bottom
+    const [width, height] = this.size;
     const { left, top, right, bottom } = this.bounds;
     const whole = Math.min(width / (right - left), height / (bottom - top), width < 560 ? 1 : 1.25);
     const small = width < 560 ? 0.7 : 0.55; // what is smaller can hardly be read: then rather a part of it, but large
@@ -101,7 +127,7 @@ class Drawing {
 
   /** Bring a box to the middle, but show no emptiness beyond the graph: what fits as a whole is centred as a whole. */
   centre(box) {
-    const view = [this.svg.clientWidth || 800, (this.svg.clientHeight || 400) - 40];
+    const view = this.size;
     const { left, top, right, bottom } = this.bounds;
     const wanted = this.middle(box);
     this.shift = [
@@ -117,7 +143,7 @@ class Drawing {
   /** Move only if a box is not in sight. */
   reveal(id) {
     const box = this.view.boxes[this.view.boxOf[id]];
-    const [width, height] = [this.svg.clientWidth, this.svg.clientHeight];
+    const [width, height] = this.size;
     const [x, y] = [box.x * this.scale + this.shift[0], box.y * this.scale + this.shift[1]];
     const inside =
       x > 4 && y > 4 && x + box.size[0] * this.scale < width - 4 && y + box.size[1] * this.scale < height - 4;
@@ -127,7 +153,7 @@ class Drawing {
     }
   }
 
-  zoom(by, x = this.svg.clientWidth / 2, y = this.svg.clientHeight / 2) {
+  zoom(by, x = this.size[0] / 2, y = this.size[1] / 2) {
     const scale = Math.max(0.02, Math.min(3, this.scale * by));
     this.shift = [x - ((x - this.shift[0]) * scale) / this.scale, y - ((y - this.shift[1]) * scale) / this.scale];
     this.scale = scale;
@@ -140,6 +166,7 @@ class Drawing {
   draw(moved = false) {
     if (!this.view) return;
     this.stale = this.stale || !moved;
+    if (moved) this.moving();
     this.pending =
       this.pending ||
       requestAnimationFrame(() => {
@@ -148,6 +175,16 @@ class Drawing {
         if (this.stale || this.outside()) this.paint();
         this.stale = false;
       });
+  }
+
+  /** While the view moves, nothing else does: an animation would have everything painted once more. */
+  moving() {
+    if (!this.settled) this.svg.classList.add("moving");
+    clearTimeout(this.settled);
+    this.settled = setTimeout(() => {
+      this.settled = 0;
+      this.svg.classList.remove("moving");
+    }, 200);
   }
 
   /** Whether the view shows more than was drawn, or could show more detail. */
@@ -159,7 +196,7 @@ class Drawing {
 
   /** The part of the graph that is in the window, and some of it around. */
   sight(around) {
-    const [width, height] = [this.svg.clientWidth || 800, this.svg.clientHeight || 400];
+    const [width, height] = this.size;
     const at = (share, size, axis) => (share * size - this.shift[axis]) / this.scale;
     return {
       left: at(-around, width, 0),
@@ -182,12 +219,15 @@ class Drawing {
     const lines = this.view.lines.filter((line) => sight(this.view.boxes[line.a]) || sight(this.view.boxes[line.b]));
     this.svg.classList.toggle("forward", mode === "forward");
     this.svg.classList.toggle("backward", mode === "backward");
-    this.layer.replaceChildren(...(far ? this.blocks(boxes, lines) : this.detail(boxes, lines)));
+    const kept = this.stale || whole ? new Map() : this.made;
+    this.made = new Map();
+    const content = far ? [this.blocks(boxes, lines), [], [], [], []] : [[], ...this.detail(boxes, lines, kept)];
+    content.forEach((elements, i) => exchange(this.parts[i], elements));
   }
 
   /** Thousands of boxes: one path for all lines, one for each kind of box. */
   blocks(boxes, lines) {
-    const kinds = { idle: [], done: [], bad: [], hit: [], now: [] };
+    const kinds = { idle: [], done: [], "cost-1": [], "cost-2": [], "cost-3": [], bad: [], hit: [], now: [] };
     for (const box of boxes)
       kinds[this.kindFar(box)].push(`M${box.x},${box.y}h${box.size[0]}v${box.size[1]}h${-box.size[0]}z`);
     const ways = lines.map((line) => this.path(line).d).join("");
@@ -202,21 +242,24 @@ class Drawing {
     if (box.members.includes(this.active.node)) return "now";
     if (hits && box.members.some((id) => hits.has(id))) return "hit";
     if (box.members.some((id) => model.badValue(id) || model.badGradient(id))) return "bad";
+    if (this.costs) return this.costs.share(box) > 0.02 ? `cost-${Math.ceil(this.costs.share(box) * 3)}` : "idle";
     const last = box.members[box.members.length - 1];
     const done = mode === "forward" ? model.known(last, mode, step) : model.gradient(last, mode, step).state === "done";
     return done ? "done" : "idle";
   }
 
-  detail(boxes, lines) {
-    const drawn = lines.map((line) => this.line(line));
-    const back = drawn.filter((each) => !each.lit).map((each) => each.shape);
-    const front = drawn.filter((each) => each.lit).map((each) => each.shape);
-    const labels = drawn.map((each) => each.label).filter(Boolean);
+  /** Lines, lit lines, boxes, labels; what was drawn before and has not changed is taken over. */
+  detail(boxes, lines, kept) {
+    const drawn = (each, make) => {
+      this.made.set(each, kept.get(each) || make.call(this, each));
+      return this.made.get(each);
+    };
+    const ways = lines.map((line) => drawn(line, this.line));
     return [
-      ...back,
-      ...front,
-      ...boxes.map((box) => (box.group === null ? this.box(box) : this.group(box))),
-      ...labels,
+      ways.filter((way) => !way.lit).map((way) => way.shape),
+      ways.filter((way) => way.lit).map((way) => way.shape),
+      boxes.map((box) => drawn(box, box.group === null ? this.box : this.group)),
+      ways.map((way) => way.label).filter(Boolean),
     ];
   }
 
@@ -317,7 +360,9 @@ class Drawing {
     });
     group.append(svgEl("rect", { width, height, rx: model.isLeaf(node.id) ? 18 : 8 }), ...heading(node, width));
     this.numbers(group, node, known, gradient);
-    const source = sourceLine(model, node);
+    const source = this.costs ? "" : sourceLine(model, node);
+    const mark = this.costs && costMark(this.costs, box);
+    if (mark) group.append(mark);
     if (source)
       group.append(svgEl("text", { x: 11, y: height - 12, class: "source", text: clip(source, LONGEST_SOURCE) }));
     if (node.symbol)
@@ -386,7 +431,7 @@ class Drawing {
         x: 12,
         y: 23,
         class: "name",
-        text: pathEnd(group.path, 11),
+        text: nameEnd(group.path, 11),
       }),
       svgEl("text", { x: width - 12, y: 23, class: "op-name", "text-anchor": "end", text: "open +" }),
       svgEl("text", {
@@ -399,9 +444,17 @@ class Drawing {
         x: 12,
         y: 70,
         class: "grad done",
-        text: size === null || this.app.mode === "forward" ? "" : `‖grad‖ ${brieflyShown(size)}`,
+        text: size === null || this.costs || this.app.mode === "forward" ? "" : `‖grad‖ ${brieflyShown(size)}`,
       }),
+      this.costs && costMark(this.costs, box),
       svgEl("title", { text: `Module ${group.path}: click to open` }),
     );
   }
+}
+
+/** Let a part have these children: those that are there already stay untouched. */
+function exchange(part, elements) {
+  const wanted = new Set(elements);
+  for (const child of [...part.children]) if (!wanted.has(child)) child.remove();
+  for (const element of elements) if (element.parentNode !== part) part.append(element);
 }

@@ -18,6 +18,7 @@ function nodePanel(app) {
     section.append(el("p", { class: "quiet", text: "How its gradient comes about is hidden while you predict." }));
     return section;
   }
+  if (known) section.append(...shapesPart(app, node));
   section.append(...gradientTable(app, node), ...routesPart(app, node).filter(Boolean));
   section.append(...whatIf(app, node).filter(Boolean));
   if (known) section.append(...pictureOf(model, node, node.value, "Value"));
@@ -42,13 +43,19 @@ function facts(model, node, known) {
   add("line", source ? `${source.file}:${source.line}` : "");
   add("module", node.module);
   add("symbol", node.symbol);
+  add("takes", timeText(node));
+  add("beside", besideText(model, node));
   add("keeps", node.saved ? `${bytes(node.saved)} for backward` : "");
   return [list];
 }
 
-function bytes(many) {
-  const unit = many < 1e3 ? 0 : many < 1e6 ? 1 : many < 1e9 ? 2 : 3;
-  return `${shown(Number((many / 1e3 ** unit).toPrecision(3)))} ${["bytes", "kB", "MB", "GB"][unit]}`;
+/** A gradient from elsewhere (real PyTorch's, say), and how far ours is from it; after a change it says nothing. */
+function besideText(model, node) {
+  if (!node.beside || model.changed.size) return "";
+  const { grad, apart } = node.beside;
+  const given = single(grad) === null ? describe(grad) : shown(single(grad));
+  if (apart === null) return `gradient ${given}, here none`;
+  return `gradient ${given}, ${num(apart) === 0 ? "the same" : `ours is off by ${brieflyShown(num(apart))} of its size`}`;
 }
 
 /** Each path by which a gradient arrives: upstream × local = contribution; and their sum. */

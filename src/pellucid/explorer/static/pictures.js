@@ -104,6 +104,12 @@ function numberTable(summary) {
   return table;
 }
 
+/** A line through values, broken where one is not finite. */
+function pathThrough(values, x, y) {
+  const points = values.map((value, i) => (Number.isFinite(value) ? `${x(i)},${y(value)}` : null));
+  return points.map((point, i) => (point ? `${i && points[i - 1] ? "L" : "M"}${point}` : "")).join("");
+}
+
 /** Some curves over the steps of a run, on a logarithmic scale where they span much; `at` marks a step. */
 function curves(series, at, label) {
   const [width, height, left, bottom] = [480, 170, 66, 20];
@@ -132,10 +138,11 @@ function curves(series, at, label) {
     );
   }
   series.forEach((each, which) => {
-    const points = each.values.map((value, i) =>
-      Number.isFinite(value) ? `${x(i).toFixed(1)},${y(value).toFixed(1)}` : null,
+    const d = pathThrough(
+      each.values,
+      (i) => x(i).toFixed(1),
+      (value) => y(value).toFixed(1),
     );
-    const d = points.map((point, i) => (point ? `${i && points[i - 1] ? "L" : "M"}${point}` : "")).join("");
     picture.append(svgEl("path", { d, class: `curve curve-${which % 6}` }));
   });
   picture.append(

@@ -1,4 +1,4 @@
-// Search: words of the name, operation, module or line; `nan`, `inf`; `grad>1e3`, `value<0`, `saved>1e6`; `line:12`.
+// Search: words of the name, operation, module or line; `nan`, `inf`; `grad>1e3`, `value<0`, `saved>1e6`, `ms>0.1`; `line:12`.
 
 /** The nodes that a query finds, or null when it is empty. */
 function search(model, query) {
@@ -9,7 +9,7 @@ function search(model, query) {
 }
 
 function testOf(model, word) {
-  const compared = word.match(/^(grad|value|saved)(>=|<=|>|<|=)(-?[\d.]+(?:e[+-]?\d+)?)$/);
+  const compared = word.match(/^(grad|value|saved|ms)(>=|<=|>|<|=)(-?[\d.]+(?:e[+-]?\d+)?)$/);
   if (compared) return comparedTo(model, ...compared.slice(1));
   if (word === "nan") return (node) => hasKind(model, node, "nan", Number.isNaN);
   if (word === "inf") return (node) => hasKind(model, node, "inf", (value) => Math.abs(value) === Infinity);
@@ -33,7 +33,7 @@ function comparedTo(model, what, sign, number) {
       : node.value && node.value.norm !== undefined
         ? num(node.value.norm)
         : null;
-  const size = { grad: (node) => model.size(node.id), saved: (node) => node.saved || 0, value }[what];
+  const size = { grad: (node) => model.size(node.id), saved: LENSES.memory.of, ms: LENSES.time.of, value }[what];
   return (node) => size(node) !== null && holds(size(node));
 }
 

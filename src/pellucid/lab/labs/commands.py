@@ -5,15 +5,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pellucid.lab.terminal import is_interactive, reported, tell, typed
+from pellucid.lab.terminal import add_command, is_interactive, reported, tell, typed
 
 
 def add_lab_commands(commands: Any) -> None:
     """Add `lab` to the commands of `pellucid`."""
-    lab = commands.add_parser("lab", help="learn by building: a starter, a checklist, hints, a solution")
+    lab = add_command(commands, "lab", "learn by building: a starter, a checklist, hints, a solution")
     lab.set_defaults(function=reported(_list))
     actions = lab.add_subparsers(dest="action", metavar="list | start | check | hint | solution")
-    actions.add_parser("list", help="the labs").set_defaults(function=reported(_list))
+    add_command(actions, "list", "the labs").set_defaults(function=reported(_list))
     start = _action(actions, "start", "copy the starter into a folder", _start)
     start.add_argument("--force", action="store_true", help="overwrite what is there")
     check = _action(actions, "check", "go through the checklist", _check)
@@ -25,7 +25,7 @@ def add_lab_commands(commands: Any) -> None:
 
 
 def _action(actions: Any, name: str, help: str, function: Callable[[argparse.Namespace], int]) -> Any:
-    parser = actions.add_parser(name, help=help)
+    parser = add_command(actions, name, help)
     parser.add_argument("name", metavar="NAME", help="the name of the lab")
     parser.add_argument("--dir", metavar="D", help="your folder (default: the lab's name)")
     parser.set_defaults(function=reported(function))

@@ -103,7 +103,7 @@ def find(name: str) -> Lab:
     'Clip gradients, by value and by norm'
     """
     if name not in ORDER:
-        near = difflib.get_close_matches(name.lower().replace("_", "-").replace(" ", "-"), ORDER, n=1, cutoff=0.4)
+        near = difflib.get_close_matches(name.lower().replace("_", "-").replace(" ", "-"), ORDER, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"the labs are {', '.join(ORDER)}"
         raise LabError(explain(f"there is no lab {name!r}", why=hint, try_="pellucid lab list"))
     return parsed(name, (TEXTS / f"{name}.md").read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeGuard
 
-from pellucid.lab.elsewhere import run
+from pellucid.lab.elsewhere import run_within
 from pellucid.lab.labs import suite
 from pellucid.lab.labs.running import read_lines
 
@@ -223,9 +223,7 @@ def run_tests(
             result = Path(scratch) / f"result-{len(said)}"
             result.touch()
             waiting = [str(copy / tests) for copy in copies[len(said) :]]
-            status = run(
-                [*start, str(result), *waiting], Path(scratch), Path(scratch) / "printed", limit, session=False
-            )
+            status = run_within([*start, str(result), *waiting], Path(scratch), Path(scratch) / "printed", limit)
             done = read_lines(result)
             if not done:
                 why = f"stopped after {limit:g} seconds" if status is None else f"ended the process ({status})"

@@ -429,7 +429,15 @@ class Softmin(_OverDimension):
 
 
 class Softmax2d(Module):
-    """The softmax over the channels of every pixel of (N, C, H, W) or (C, H, W)."""
+    """The softmax over the channels of every pixel of (N, C, H, W) or (C, H, W).
+
+    >>> import pellucid as torch
+    >>> image = torch.tensor([[[1.0, 0.0]], [[1.0, 5.0]]])  # 2 channels, 1 row, 2 pixels
+    >>> torch.nn.Softmax2d()(image)
+    tensor([[[0.5000, 0.0067]],
+    <BLANKLINE>
+            [[0.5000, 0.9933]]])
+    """
 
     def forward(self, input: Any) -> Any:
         """Probabilities along the channels."""

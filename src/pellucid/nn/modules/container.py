@@ -13,7 +13,15 @@ __all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterL
 
 
 class Container(Module):
-    """An old name for a module with parts given by keyword."""
+    """An old name for a module with parts given by keyword.
+
+    >>> import pellucid as torch
+    >>> torch.nn.Container(first=torch.nn.ReLU(), second=torch.nn.Tanh())
+    Container(
+      (first): ReLU()
+      (second): Tanh()
+    )
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()
@@ -286,7 +294,20 @@ def _as_member(value: Any) -> Any:
 
 
 class ParameterList(Module):
-    """A list of parameters that are registered."""
+    """A list of parameters that are registered.
+
+    >>> import pellucid as torch
+    >>> class Polynomial(torch.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.factors = torch.nn.ParameterList([torch.tensor(float(k)) for k in (1, 2, 3)])
+    ...
+    ...     def forward(self, x):
+    ...         return sum(factor * x**k for k, factor in enumerate(self.factors))
+    >>> model = Polynomial()
+    >>> model(torch.tensor(2.0)).item(), len(list(model.parameters()))  # 1 + 2 * 2 + 3 * 4
+    (17.0, 3)
+    """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -334,7 +355,13 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dictionary of parameters that are registered, in the order in which they were added."""
+    """A dictionary of parameters that are registered, in the order in which they were added.
+
+    >>> import pellucid as torch
+    >>> scales = torch.nn.ParameterDict({"height": torch.ones(1), "width": torch.ones(1)})
+    >>> scales["width"].item(), [name for name, _ in scales.named_parameters()]
+    (1.0, ['height', 'width'])
+    """
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()
@@ -427,7 +454,10 @@ class ParameterDict(Module):
                 f"ParametersDict.update should be called with an iterable of key/value pairs, but got "
                 f"{type(parameters).__name__}"
             )
-        pairs = parameters.items() if isinstance(parameters, (Mapping, ParameterDict)) else parameters
+        pairs: Any = parameters
+        if isinstance(parameters, (Mapping, ParameterDict)):
+            ordered = isinstance(parameters, (OrderedDict, ParameterDict))
+            pairs = parameters.items() if ordered else sorted(parameters.items())  # as in PyTorch
         for key, value in pairs:
             self[key] = value
 

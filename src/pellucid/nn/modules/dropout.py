@@ -41,7 +41,15 @@ class Dropout(_DropoutNd):
 
 
 class Dropout1d(_DropoutNd):
-    """Dropout of whole channels of (N, C, L) or (C, L)."""
+    """Dropout of whole channels of (N, C, L) or (C, L).
+
+    >>> import pellucid as torch
+    >>> _ = torch.manual_seed(0)
+    >>> torch.nn.Dropout1d(0.5)(torch.ones(1, 3, 2))
+    tensor([[[0., 0.],
+             [0., 0.],
+             [2., 2.]]])
+    """
 
     def forward(self, input: Any) -> Any:
         """Drop channels."""
@@ -49,7 +57,17 @@ class Dropout1d(_DropoutNd):
 
 
 class Dropout2d(_DropoutNd):
-    """Dropout of whole channels of (N, C, H, W)."""
+    """Dropout of whole channels of (N, C, H, W).
+
+    >>> import pellucid as torch
+    >>> _ = torch.manual_seed(0)
+    >>> torch.nn.Dropout2d(0.5)(torch.ones(1, 3, 1, 2))
+    tensor([[[[0., 0.]],
+    <BLANKLINE>
+             [[0., 0.]],
+    <BLANKLINE>
+             [[2., 2.]]]])
+    """
 
     def forward(self, input: Any) -> Any:
         """Drop channels."""
@@ -57,7 +75,13 @@ class Dropout2d(_DropoutNd):
 
 
 class Dropout3d(_DropoutNd):
-    """Dropout of whole channels of (N, C, D, H, W)."""
+    """Dropout of whole channels of (N, C, D, H, W).
+
+    >>> import pellucid as torch
+    >>> _ = torch.manual_seed(0)
+    >>> torch.nn.Dropout3d(0.5)(torch.ones(1, 3, 4, 4, 4)).sum((2, 3, 4))  # channels are whole or gone
+    tensor([[  0.,   0., 128.]])
+    """
 
     def forward(self, input: Any) -> Any:
         """Drop channels."""

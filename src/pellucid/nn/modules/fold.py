@@ -13,7 +13,15 @@ def _texts(module: Module, *names: str) -> str:
 
 
 class Fold(Module):
-    """Add patches up to an image: (N, C * prod(kernel), L) becomes (N, C, *output_size)."""
+    """Add patches up to an image: (N, C * prod(kernel), L) becomes (N, C, *output_size).
+
+    >>> import pellucid as torch
+    >>> patches = torch.ones(1, 4, 4)  # four patches of 2 by 2
+    >>> torch.nn.Fold(output_size=(3, 3), kernel_size=2)(patches)  # how many patches cover each pixel
+    tensor([[[[1., 2., 1.],
+              [2., 4., 2.],
+              [1., 2., 1.]]]])
+    """
 
     def __init__(
         self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1

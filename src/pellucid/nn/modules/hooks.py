@@ -32,10 +32,13 @@ def added(hooks: Hooks, hook: Any, prepend: bool = False) -> Handle:
 class Hooked:
     """The part of Module that registers hooks and calls through them."""
 
-    _forward_pre_hooks: Any  # Hooks: id -> (hook, with_kwargs)
-    _forward_hooks: Any  # id -> (hook, with_kwargs, always_call)
-    _backward_pre_hooks: Any  # id -> hook
+    _forward_pre_hooks: Any  # Hooks: id -> hook; programs look into them, so they are what PyTorch has
+    _forward_hooks: Any
+    _backward_pre_hooks: Any
     _backward_hooks: Any
+    _forward_pre_hooks_with_kwargs: dict[int, bool]  # the ids of those that want them
+    _forward_hooks_with_kwargs: dict[int, bool]
+    _forward_hooks_always_called: dict[int, bool]
 
     def register_forward_pre_hook(self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
         """Call `hook(module, args)` before every forward; what it returns replaces the arguments.
@@ -46,13 +49,21 @@ class Hooked:
         >>> layer(torch.zeros(2))
         tensor([1., 1.])
         """
-        return added(self._forward_pre_hooks, (hook, with_kwargs), prepend)
+        handle = added(self._forward_pre_hooks, hook, prepend)
+        if with_kwargs:
+            self._forward_pre_hooks_with_kwargs[handle.key] = True
+        return handle
 
     def register_forward_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> Handle:
         """Call `hook(module, args, output)` after every forward; what it returns replaces the output."""
-        return added(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
+        handle = added(self._forward_hooks, hook, prepend)
+        if with_kwargs:
+            self._forward_hooks_with_kwargs[handle.key] = True
+        if always_call:
+            self._forward_hooks_always_called[handle.key] = True
+        return handle
 
     def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> Handle:
         """Call `hook(module, grad_output)` when the gradients of the outputs arrive; it may replace them."""
@@ -89,7 +100,10 @@ class Hooked:
             raise
 
     def _after_forward(self) -> list[Any]:
-        return [*everywhere("forward"), *self._forward_hooks.values()]
+        """(hook, with_kwargs, always_call) of every hook."""
+        kwargs, always = self._forward_hooks_with_kwargs, self._forward_hooks_always_called
+        own = [(hook, key in kwargs, key in always) for key, hook in self._forward_hooks.items()]
+        return [*everywhere("forward"), *own]
 
     def _always(self, done: set[int], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         """Something failed: run the hooks that are to be called in any case and were not yet."""
@@ -103,7 +117,9 @@ class Hooked:
                     warn(f"{what} as another error was raised in forward: {error}")
 
     def _before_forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        for hook, with_kwargs in (*everywhere("forward_pre"), *self._forward_pre_hooks.values()):
+        flags = self._forward_pre_hooks_with_kwargs
+        own = [(hook, key in flags) for key, hook in self._forward_pre_hooks.items()]
+        for hook, with_kwargs in (*everywhere("forward_pre"), *own):
             if with_kwargs:
                 changed = hook(self, args, kwargs)
                 if changed is not None:
@@ -239,22 +255,58 @@ class PassOutputs(Function):
 
 
 def register_module_forward_pre_hook(hook: Hook) -> Handle:
-    """Call a hook before the forward of every module."""
+    """Call a hook before the forward of every module.
+
+    >>> import pellucid as torch
+    >>> show = lambda module, inputs: print(type(module).__name__, "takes", tuple(inputs[0].shape))
+    >>> handle = torch.nn.modules.module.register_module_forward_pre_hook(show)
+    >>> _ = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())(torch.ones(4, 2))
+    Sequential takes (4, 2)
+    Linear takes (4, 2)
+    ReLU takes (4, 3)
+    >>> handle.remove()
+    """
     return added(GLOBAL, ("forward_pre", (hook, False)))
 
 
 def register_module_forward_hook(hook: Hook, *, with_kwargs: bool = False, always_call: bool = False) -> Handle:
-    """Call a hook after the forward of every module."""
+    """Call a hook after the forward of every module.
+
+    >>> import pellucid as torch
+    >>> show = lambda module, inputs, output: print(type(module).__name__, "gives", tuple(output.shape))
+    >>> handle = torch.nn.modules.module.register_module_forward_hook(show)
+    >>> _ = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())(torch.ones(4, 2))
+    Linear gives (4, 3)
+    ReLU gives (4, 3)
+    Sequential gives (4, 3)
+    >>> handle.remove()
+    """
     return added(GLOBAL, ("forward", (hook, with_kwargs, always_call)))
 
 
 def register_module_full_backward_pre_hook(hook: Hook) -> Handle:
-    """Call a hook when the gradients of any module's outputs arrive."""
+    """Call a hook when the gradients of any module's outputs arrive.
+
+    >>> import pellucid as torch
+    >>> show = lambda module, grad_output: print(type(module).__name__, grad_output[0])
+    >>> handle = torch.nn.modules.module.register_module_full_backward_pre_hook(show)
+    >>> torch.nn.ReLU()(torch.tensor([-1.0, 2.0], requires_grad=True)).sum().backward()
+    ReLU tensor([1., 1.])
+    >>> handle.remove()
+    """
     return added(GLOBAL, ("backward_pre", hook))
 
 
 def register_module_full_backward_hook(hook: Hook) -> Handle:
-    """Call a hook when the gradients of any module's inputs are known."""
+    """Call a hook when the gradients of any module's inputs are known.
+
+    >>> import pellucid as torch
+    >>> show = lambda module, grad_input, grad_output: print(grad_input[0], grad_output[0])
+    >>> handle = torch.nn.modules.module.register_module_full_backward_hook(show)
+    >>> torch.nn.ReLU()(torch.tensor([-1.0, 2.0], requires_grad=True)).sum().backward()
+    tensor([0., 1.]) tensor([1., 1.])
+    >>> handle.remove()
+    """
     return added(GLOBAL, ("backward", hook))
 
 
@@ -262,17 +314,45 @@ register_module_backward_hook = register_module_full_backward_hook
 
 
 def register_module_parameter_registration_hook(hook: Hook) -> Handle:
-    """Call `hook(module, name, parameter)` when any module gets a parameter; what it returns takes its place."""
+    """Call `hook(module, name, parameter)` when any module gets a parameter; what it returns takes its place.
+
+    >>> import pellucid as torch
+    >>> show = lambda module, name, parameter: print(name, tuple(parameter.shape))
+    >>> handle = torch.nn.modules.module.register_module_parameter_registration_hook(show)
+    >>> _ = torch.nn.Linear(2, 3)
+    weight (3, 2)
+    bias (3,)
+    >>> handle.remove()
+    """
     return added(REGISTRATIONS, ("parameter", hook))
 
 
 def register_module_buffer_registration_hook(hook: Hook) -> Handle:
-    """Call `hook(module, name, buffer)` when any module gets a buffer; what it returns takes its place."""
+    """Call `hook(module, name, buffer)` when any module gets a buffer; what it returns takes its place.
+
+    >>> import pellucid as torch
+    >>> show = lambda module, name, buffer: print(name, tuple(buffer.shape))
+    >>> handle = torch.nn.modules.module.register_module_buffer_registration_hook(show)
+    >>> _ = torch.nn.BatchNorm1d(2)
+    running_mean (2,)
+    running_var (2,)
+    num_batches_tracked ()
+    >>> handle.remove()
+    """
     return added(REGISTRATIONS, ("buffer", hook))
 
 
 def register_module_module_registration_hook(hook: Hook) -> Handle:
-    """Call `hook(module, name, submodule)` when any module gets a module; what it returns takes its place."""
+    """Call `hook(module, name, submodule)` when any module gets a module; what it returns takes its place.
+
+    >>> import pellucid as torch
+    >>> show = lambda module, name, submodule: print(name, submodule)
+    >>> handle = torch.nn.modules.module.register_module_module_registration_hook(show)
+    >>> _ = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh())
+    0 ReLU()
+    1 Tanh()
+    >>> handle.remove()
+    """
     return added(REGISTRATIONS, ("module", hook))
 
 

@@ -11,6 +11,14 @@ class LazyModuleMixin:
     """Mixed into a layer: parameters without a shape get it, and their values, at the first call.
 
     After that call the module is of the class `cls_to_become`.
+
+    >>> import pellucid as torch
+    >>> layer = torch.nn.LazyLinear(3)
+    >>> layer.has_uninitialized_params()
+    True
+    >>> _ = layer(torch.ones(1, 5))
+    >>> layer
+    Linear(in_features=5, out_features=3, bias=True)
     """
 
     cls_to_become: Any = None

@@ -65,7 +65,13 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class Bilinear(Module):
-    """`y_k = x1 @ weight_k @ x2 + bias_k`."""
+    """`y_k = x1 @ weight_k @ x2 + bias_k`.
+
+    >>> import pellucid as torch
+    >>> layer = torch.nn.Bilinear(2, 3, 4)
+    >>> layer(torch.ones(5, 2), torch.ones(5, 3)).shape
+    torch.Size([5, 4])
+    """
 
     def __init__(
         self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None,

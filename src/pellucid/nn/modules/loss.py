@@ -144,7 +144,7 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """An old name of NLLLoss."""
+    """An old name of `NLLLoss`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warn("`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in replacement.", FutureWarning)
@@ -179,6 +179,13 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     """The last layer and the cross entropy in one: `cross_entropy(linear(input), target)`.
 
     `options` are for saving memory on other devices, and do nothing here.
+
+    >>> import pellucid as torch
+    >>> _ = torch.manual_seed(0)
+    >>> loss = torch.nn.LinearCrossEntropyLoss(in_features=4, num_classes=3)
+    >>> x, target = torch.randn(2, 4), torch.tensor([0, 2])
+    >>> torch.allclose(loss(x, target), torch.nn.functional.cross_entropy(loss.linear(x), target))
+    True
     """
 
     def __init__(
@@ -215,7 +222,13 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
 
 class KLDivLoss(_Loss):
-    """The Kullback-Leibler divergence of a distribution, given as logarithms, from the target."""
+    """The Kullback-Leibler divergence of a distribution, given as logarithms, from the target.
+
+    >>> import pellucid as torch
+    >>> guessed, true = torch.tensor([[0.5, 0.5]]), torch.tensor([[0.9, 0.1]])
+    >>> torch.nn.KLDivLoss(reduction="batchmean")(guessed.log(), true)
+    tensor(0.3681)
+    """
 
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -261,7 +274,14 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """How unlikely a sequence of labels is, over all ways to spread it over time (connectionist classification)."""
+    """How unlikely a sequence of labels is, over all ways to spread it over time (connectionist classification).
+
+    >>> import pellucid as torch
+    >>> log_probs = torch.full((3, 1, 2), 0.5).log()  # three moments: blank and "a" equally likely
+    >>> loss = torch.nn.CTCLoss(reduction="sum")(log_probs, torch.tensor([[1]]), [3], [1])
+    >>> (-loss).exp()  # 6 of 8 ways read "a": a--, -a-, --a, aa-, -aa, aaa
+    tensor(0.7500)
+    """
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         super().__init__(reduction=reduction)
@@ -278,15 +298,25 @@ class CTCLoss(_Loss):
 # --- margins: right answers are to be ahead by some distance
 
 
-class HingeEmbeddingLoss(_Loss):
+class _MarginLoss(_Loss):
+    """A loss with a margin and nothing else to set."""
+
+    def __init__(
+        self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+
+class HingeEmbeddingLoss(_MarginLoss):
     """The input itself where the target is 1, and how far it stays below the margin where the target is -1."""
 
     def __init__(
         self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:  # fmt: skip
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
+        super().__init__(margin, size_average, reduce, reduction)
 
     def forward(self, input: Any, target: Any) -> Any:
         """The loss."""
@@ -317,30 +347,16 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
         return functional.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
 
 
-class CosineEmbeddingLoss(_Loss):
+class CosineEmbeddingLoss(_MarginLoss):
     """1 minus the cosine of two vectors where the target is 1, the cosine above the margin where it is -1."""
-
-    def __init__(
-        self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:  # fmt: skip
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
 
     def forward(self, input1: Any, input2: Any, target: Any) -> Any:
         """The loss."""
         return functional.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
-class MarginRankingLoss(_Loss):
+class MarginRankingLoss(_MarginLoss):
     """How far the first input stays from being ahead of the second by the margin (or behind it, for a target -1)."""
-
-    def __init__(
-        self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:  # fmt: skip
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
 
     def forward(self, input1: Any, input2: Any, target: Any) -> Any:
         """The loss."""

@@ -7,7 +7,9 @@ The class is put together of three parts, each in a file of its own: the tree of
 import weakref
 from typing import Any
 
+from pellucid.core import provenance
 from pellucid.core.tensor import Hooks, Tensor
+from pellucid.errors import explain
 from pellucid.nn.modules.calls import CALLS, locate, tick
 from pellucid.nn.modules.hooks import (
     GLOBAL,
@@ -38,6 +40,7 @@ HOOKS = (
     "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks", "_state_dict_hooks",
     "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
 )  # fmt: skip
+FLAGS = ("_forward_pre_hooks_with_kwargs", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
 put, delete, ref, note_call = object.__setattr__, object.__delattr__, weakref.ref, CALLS.append
 
 
@@ -73,12 +76,15 @@ class Module(Tree, Stateful, Hooked):
         put(self, "_non_persistent_buffers_set", set())
         for name in HOOKS:
             put(self, name, Hooks())
+        for name in FLAGS:
+            put(self, name, {})
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
     def forward(self, *input: Any, **kwargs: Any) -> Any:
         """What the module computes: every subclass writes its own."""
-        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+        what = f'Module [{type(self).__name__}] is missing the required "forward" function'
+        raise NotImplementedError(explain(what, try_="def forward(self, x): ... in its class"))
 
     # --- the call
 
@@ -123,7 +129,7 @@ class Module(Tree, Stateful, Hooked):
             kind = {Parameter: "parameters", Module: "module"}
             what = next((word for cls, word in kind.items() if isinstance(value, cls)), None)
             if what is not None:
-                raise AttributeError(f"cannot assign {what} before Module.__init__() call")
+                raise _too_early(self, what)
             put(self, name, value)
         elif isinstance(value, Parameter):
             _check_parameter(name, value)
@@ -145,7 +151,9 @@ class Module(Tree, Stateful, Hooked):
         """Set a member to None: nothing else that is not of its kind may take its place."""
         if value is not None:
             given = value.type() if isinstance(value, Tensor) else type(value).__name__  # type: ignore[attr-defined]
-            raise TypeError(f"cannot assign '{given}' as {what} '{name}' ({kind} or None expected)")
+            text = f"cannot assign '{given}' as {what} '{name}' ({kind} or None expected)"
+            way = f"nn.Parameter(tensor), or {name}.copy_(tensor) under no_grad()" if what == "parameter" else None
+            raise TypeError(explain(text, str(provenance.here()), try_=way if isinstance(value, Tensor) else None))
         members[name] = None
 
     def _set_buffer(self, name: str, value: Any) -> None:
@@ -211,7 +219,9 @@ class Module(Tree, Stateful, Hooked):
     def add_module(self, name: str, module: "Module | None") -> None:
         """Add a module under a name."""
         if not isinstance(module, Module) and module is not None:
-            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+            way = "nn.Sequential(*layers)" if isinstance(module, (list, tuple)) else None
+            what = f"{type(module).__name__} is not a Module subclass"
+            raise TypeError(explain(what, str(provenance.here()), try_=way))
         self._check_name(name, "module", self.__dict__.get("_modules", {}))
         self._modules[name] = registered("module", self, name, module)
 
@@ -219,7 +229,7 @@ class Module(Tree, Stateful, Hooked):
 
     def _check_name(self, name: str, what: str, among: dict[str, Any]) -> None:
         if "_modules" not in self.__dict__:
-            raise AttributeError(f"cannot assign {what} before Module.__init__() call")
+            raise _too_early(self, what)
         if not isinstance(name, str):
             raise TypeError(f"{what} name should be a string. Got {type(name).__name__}")
         if "." in name:
@@ -257,7 +267,7 @@ class Module(Tree, Stateful, Hooked):
             if name in KINDS:
                 install(self, name, value)
             elif name in HOOKS and not isinstance(value, Hooks):
-                put(self, name, Hooks({key: _with_flags(name, key, hook, state) for key, hook in value.items()}))
+                put(self, name, Hooks({key: _as_ours(name, hook) for key, hook in value.items()}))
             else:
                 put(self, name, value)
 
@@ -265,17 +275,17 @@ class Module(Tree, Stateful, Hooked):
         """Accepted and ignored: eager is what there is."""
 
 
-# Where PyTorch keeps what stands beside the hook in our dictionaries.
-FLAGS = {
-    "_forward_pre_hooks": ("_forward_pre_hooks_with_kwargs",),
-    "_forward_hooks": ("_forward_hooks_with_kwargs", "_forward_hooks_always_called"),
-    "_load_state_dict_pre_hooks": ("",),
-}
-
-
-def _with_flags(name: str, key: int, hook: Any, state: dict[str, Any]) -> Any:
+def _as_ours(name: str, hook: Any) -> Any:
     """A hook of a module that PyTorch pickled, as ours are kept."""
-    return (hook, *(key in state.get(flag, ()) for flag in FLAGS[name])) if name in FLAGS else hook
+    return (hook, False) if name == "_load_state_dict_pre_hooks" else hook
+
+
+def _too_early(module: Any, what: str) -> AttributeError:
+    """The error for a part that a module gets before it can hold any."""
+    why = f"{type(module).__name__}.__init__ has not called super().__init__() yet"
+    text = f"cannot assign {what} before Module.__init__() call"
+    way = "super().__init__() as the first line of __init__"
+    return AttributeError(explain(text, str(provenance.here()), why, way))
 
 
 def _check_parameter(name: str, param: Any) -> None:

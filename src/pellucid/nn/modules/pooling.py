@@ -98,7 +98,14 @@ class _MaxUnpoolNd(Module):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Undo MaxPool1d as far as possible, given its indices."""
+    """Undo MaxPool1d as far as possible, given its indices.
+
+    >>> import pellucid as torch
+    >>> pool, unpool = torch.nn.MaxPool1d(2, return_indices=True), torch.nn.MaxUnpool1d(2)
+    >>> largest, places = pool(torch.tensor([[1.0, 5.0, 3.0, 2.0]]))
+    >>> unpool(largest, places)
+    tensor([[0., 5., 3., 0.]])
+    """
 
     dimensions = 1
 
@@ -125,7 +132,14 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Undo MaxPool3d as far as possible, given its indices."""
+    """Undo MaxPool3d as far as possible, given its indices.
+
+    >>> import pellucid as torch
+    >>> pool, unpool = torch.nn.MaxPool3d(2, return_indices=True), torch.nn.MaxUnpool3d(2)
+    >>> largest, places = pool(torch.arange(8.0).reshape(1, 2, 2, 2))
+    >>> unpool(largest, places).flatten()
+    tensor([0., 0., 0., 0., 0., 0., 0., 7.])
+    """
 
     dimensions = 3
 

@@ -26,7 +26,14 @@ MODES = {
 
 
 class RNNBase(Module):
-    """What RNN, LSTM and GRU share: their weights, their checks, and the way through all layers."""
+    """What RNN, LSTM and GRU share: their weights, their checks, and the way through all layers.
+
+    >>> import pellucid as torch
+    >>> isinstance(torch.nn.LSTM(2, 3), torch.nn.RNNBase)
+    True
+    >>> [name for name, _ in torch.nn.RNNBase("GRU", input_size=2, hidden_size=3).named_parameters()]
+    ['weight_ih_l0', 'weight_hh_l0', 'bias_ih_l0', 'bias_hh_l0']
+    """
 
     def __init__(
         self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
@@ -276,7 +283,12 @@ class GRU(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What the three cells share: their weights and their checks."""
+    """What the three cells share: their weights and their checks.
+
+    >>> import pellucid as torch
+    >>> isinstance(torch.nn.GRUCell(2, 3), torch.nn.RNNCellBase)
+    True
+    """
 
     kind: Any = None
 

@@ -247,7 +247,8 @@ class Loading:
         if problems:
             listed = "\n\t".join(problems)
             text = f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{listed}"
-            raise RuntimeError(explain(text, str(here()), "nothing was loaded", "strict=False leaves out keys"))
+            try_ = "build the model with the sizes in the file" if self.errors else "strict=False leaves out keys"
+            raise RuntimeError(explain(text, str(here()), "nothing was loaded", try_))
         return self.keys
 
     @staticmethod

@@ -271,6 +271,8 @@ def dtype_among(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _moved(tensor: Tensor, wanted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    if tensor.ndim not in (4, 5):  # others have no channels to put last
+        kwargs = {name: value for name, value in kwargs.items() if name != "memory_format"}
     if wanted is None or tensor.is_floating_point() or tensor.is_complex():
         return tensor.to(*args, **kwargs)  # type: ignore[no-any-return]
     return tensor

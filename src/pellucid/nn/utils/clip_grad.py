@@ -61,7 +61,16 @@ def get_total_norm(
 
 
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
-    """Scale all gradients in place by one factor so that a norm already known comes down to `max_norm`."""
+    """Scale all gradients in place by one factor so that a norm already known comes down to `max_norm`.
+
+    >>> import pellucid as torch
+    >>> x = torch.tensor([3.0, 4.0], requires_grad=True)
+    >>> (x * x / 2).sum().backward()
+    >>> norm = torch.nn.utils.get_total_norm([x.grad])
+    >>> torch.nn.utils.clip_grads_with_norm_([x], max_norm=1.0, total_norm=norm)
+    >>> norm, x.grad
+    (tensor(5.), tensor([0.6000, 0.8000]))
+    """
     factor = float(max_norm) / (float(total_norm) + 1e-6)
     if factor >= 1:
         return

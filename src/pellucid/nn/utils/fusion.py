@@ -13,7 +13,16 @@ __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "
 def fuse_conv_bn_weights(
     conv_w: Any, conv_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any, transpose: bool = False
 ) -> tuple[Any, Any]:
-    """The weight and the bias of a convolution that does what it and the batch norm after it do."""
+    """The weight and the bias of a convolution that does what it and the batch norm after it do.
+
+    >>> import pellucid as torch
+    >>> conv, bn = torch.nn.Conv2d(1, 1, 1).eval(), torch.nn.BatchNorm2d(1).eval()
+    >>> _ = torch.nn.init.ones_(conv.weight), torch.nn.init.zeros_(conv.bias), bn.running_var.fill_(4.0)
+    >>> weight, bias = torch.nn.utils.fuse_conv_bn_weights(
+    ...     conv.weight, conv.bias, bn.running_mean, bn.running_var, 0.0, bn.weight, bn.bias)
+    >>> weight.flatten().detach(), bias.detach()  # divided by the standard deviation, 2
+    (tensor([0.5000]), tensor([0.]))
+    """
     bias = torch.zeros_like(bn_rm) if conv_b is None else conv_b
     scale = torch.rsqrt(bn_rv + bn_eps) * (1 if bn_w is None else bn_w)
     shape = [1] * conv_w.ndim
@@ -51,7 +60,14 @@ def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Modu
 def fuse_linear_bn_weights(
     linear_w: Any, linear_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any
 ) -> tuple[Any, Any]:
-    """The weight and the bias of a linear layer that does what it and the batch norm after it do."""
+    """The weight and the bias of a linear layer that does what it and the batch norm after it do.
+
+    >>> import pellucid as torch
+    >>> weight, mean, variance = torch.tensor([[1.0, 2.0]]), torch.tensor([3.0]), torch.tensor([4.0])
+    >>> fused = torch.nn.utils.fuse_linear_bn_weights(weight, None, mean, variance, 0.0, None, None)
+    >>> [part.detach() for part in fused]  # (x @ weight.T - 3) / 2
+    [tensor([[0.5000, 1.0000]]), tensor([-1.5000])]
+    """
     return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
 
 

@@ -62,7 +62,7 @@ class BasePruningMethod(ABC):
             )  # fmt: skip
         default = getattr(module, f"{name}_mask").detach().clone() if again else torch.ones_like(original).detach()
         if again:
-            method = _joined(module._forward_pre_hooks[key][0], method)
+            method = _joined(module._forward_pre_hooks[key], method)
         mask = method.compute_mask(scores.detach(), default)
         if again:
             del module._forward_pre_hooks[key]
@@ -340,9 +340,7 @@ def global_unstructured(parameters: Any, pruning_method: Any, importance_scores:
 def _found(module: Module, name: str) -> Any:
     """The key of the hook that prunes a tensor, or None."""
     hooks = module._forward_pre_hooks.items()
-    return next(
-        (key for key, (hook, _) in hooks if isinstance(hook, BasePruningMethod) and hook._tensor_name == name), None
-    )
+    return next((key for key, hook in hooks if isinstance(hook, BasePruningMethod) and hook._tensor_name == name), None)
 
 
 def remove(module: Module, name: str) -> Module:
@@ -350,7 +348,7 @@ def remove(module: Module, name: str) -> Module:
     key = _found(module, name)
     if key is None:
         raise ValueError(f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed")
-    module._forward_pre_hooks[key][0].remove(module)  # type: ignore[index]
+    module._forward_pre_hooks[key].remove(module)  # type: ignore[attr-defined]
     del module._forward_pre_hooks[key]
     return module
 
@@ -362,5 +360,5 @@ def is_pruned(module: Module) -> bool:
     >>> torch.nn.utils.prune.is_pruned(torch.nn.Linear(2, 2))
     False
     """
-    hooks = [hook for part in module.modules() for hook, _ in part._forward_pre_hooks.values()]
+    hooks = [hook for part in module.modules() for hook in part._forward_pre_hooks.values()]
     return any(isinstance(hook, BasePruningMethod) for hook in hooks)

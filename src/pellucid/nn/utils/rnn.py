@@ -270,7 +270,8 @@ def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = Fals
     """
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
-    return [row[:length] for row, length in zip(padded_sequences, lengths.tolist())]
+    rows = zip(padded_sequences, lengths.tolist())
+    return [row[:length].clone(memory_format=torch.contiguous_format) for row, length in rows]
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:

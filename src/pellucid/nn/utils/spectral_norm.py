@@ -74,7 +74,7 @@ class SpectralNorm:
 def _found(module: Module, name: str) -> Any:
     """The key of the hook of a weight, or None."""
     hooks = module._forward_pre_hooks.items()
-    return next((key for key, (hook, _) in hooks if isinstance(hook, SpectralNorm) and hook.name == name), None)
+    return next((key for key, hook in hooks if isinstance(hook, SpectralNorm) and hook.name == name), None)
 
 
 def spectral_norm(
@@ -91,10 +91,16 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
-    """Make the weight an ordinary parameter again."""
+    """Make the weight an ordinary parameter again.
+
+    >>> import pellucid as torch
+    >>> layer = torch.nn.utils.spectral_norm(torch.nn.Linear(2, 3))
+    >>> list(torch.nn.utils.remove_spectral_norm(layer).state_dict())
+    ['bias', 'weight']
+    """
     key = _found(module, name)
     if key is None:
         raise ValueError(f"spectral_norm of '{name}' not found in {module}")
-    module._forward_pre_hooks[key][0].remove(module)  # type: ignore[index]
+    module._forward_pre_hooks[key].remove(module)  # type: ignore[attr-defined]
     del module._forward_pre_hooks[key]
     return module

@@ -50,11 +50,19 @@ class WeightNorm:
 def _found(module: Module, name: str) -> Any:
     """The key of the hook of a weight, or None."""
     hooks = module._forward_pre_hooks.items()
-    return next((key for key, (hook, _) in hooks if isinstance(hook, WeightNorm) and hook.name == name), None)
+    return next((key for key, hook in hooks if isinstance(hook, WeightNorm) and hook.name == name), None)
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
-    """Learn the length and the direction of slices apart; `parametrizations.weight_norm` is the newer form."""
+    """Learn the length and the direction of slices apart; `parametrizations.weight_norm` is the newer form.
+
+    >>> import pellucid as torch
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"):  # it says that there is a newer form
+    ...     layer = torch.nn.utils.weight_norm(torch.nn.Linear(2, 3))
+    >>> {name: tuple(value.shape) for name, value in layer.state_dict().items()}
+    {'bias': (3,), 'weight_g': (3, 1), 'weight_v': (3, 2)}
+    """
     warn(
         "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",
         FutureWarning,
@@ -64,10 +72,18 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
-    """Make the weight an ordinary parameter again."""
+    """Make the weight an ordinary parameter again.
+
+    >>> import pellucid as torch
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"):  # it says that there is a newer form
+    ...     layer = torch.nn.utils.weight_norm(torch.nn.Linear(2, 3))
+    >>> list(torch.nn.utils.remove_weight_norm(layer).state_dict())
+    ['bias', 'weight']
+    """
     key = _found(module, name)
     if key is None:
         raise ValueError(f"weight_norm of '{name}' not found in {module}")
-    module._forward_pre_hooks[key][0].remove(module)  # type: ignore[index]
+    module._forward_pre_hooks[key].remove(module)  # type: ignore[attr-defined]
     del module._forward_pre_hooks[key]
     return module

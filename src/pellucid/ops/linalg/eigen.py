@@ -5,6 +5,7 @@ those of `eig` are kept at length one. Equal values have no derivative of their 
 compute no vectors where nobody will ask for a gradient. The kernels are NumPy's, for whole batches.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,23 +41,21 @@ from pellucid.ops.operation import Draw, Sample, call, operation
 # --- Hermitian matrices
 
 
-def _eigh(a: np.ndarray, triangle: str) -> Any:
+def _converged(name: str, algorithm: Callable[..., Any], *arguments: Any) -> Any:
+    """What one of NumPy's algorithms gives, or PyTorch's error if it does not come to an end."""
     try:
-        return np.linalg.eigh(a, triangle)  # type: ignore[call-overload]
+        return algorithm(*arguments)
     except np.linalg.LinAlgError:
-        raise _no_convergence("linalg.eigh") from None
+        what = "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated"
+        raise refusal(LinAlgError, f"{name}: {what} eigenvalues.") from None
+
+
+def _eigh(a: np.ndarray, triangle: str) -> Any:
+    return _converged("linalg.eigh", np.linalg.eigh, a, triangle)
 
 
 def _eigvalsh(a: np.ndarray, triangle: str) -> Any:
-    try:
-        return np.linalg.eigvalsh(a, triangle)  # type: ignore[call-overload]
-    except np.linalg.LinAlgError:
-        raise _no_convergence("linalg.eigh") from None
-
-
-def _no_convergence(name: str) -> Exception:
-    what = "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated"
-    return refusal(LinAlgError, f"{name}: {what} eigenvalues.")
+    return _converged("linalg.eigh", np.linalg.eigvalsh, a, triangle)
 
 
 def _eigh_back(g: Any, y: Any, triangle: str) -> Any:
@@ -153,20 +152,14 @@ def _complex_type(a: np.ndarray) -> np.dtype:
 
 def _eig(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     _expect_finite(a)
-    try:
-        values, vectors = np.linalg.eig(a)
-    except np.linalg.LinAlgError:
-        raise _no_convergence("linalg.eig") from None
+    values, vectors = _converged("linalg.eig", np.linalg.eig, a)
     target = _complex_type(a)
     return values.astype(target, copy=False), vectors.astype(target, copy=False)
 
 
 def _eigvals(a: np.ndarray) -> np.ndarray:
     _expect_finite(a)
-    try:
-        return np.linalg.eigvals(a).astype(_complex_type(a), copy=False)
-    except np.linalg.LinAlgError:
-        raise _no_convergence("linalg.eig") from None
+    return _converged("linalg.eig", np.linalg.eigvals, a).astype(_complex_type(a), copy=False)  # type: ignore[no-any-return]
 
 
 def _expect_finite(a: np.ndarray) -> None:

@@ -44,23 +44,17 @@ from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.slicing import slice_row, unslice_row
 
 
-def _svd(a: np.ndarray, full: bool) -> Any:
+def _svd(a: np.ndarray, full: bool, vectors: bool = True) -> Any:
     try:
-        return np.linalg.svd(a, full)
+        return np.linalg.svd(a, full, vectors)
     except np.linalg.LinAlgError:
-        raise _no_convergence(a) from None
+        why = "is ill-conditioned or has repeated values" if np.isfinite(a).all() else "contained non-finite values"
+        what = f"linalg.svd: The algorithm failed to converge because the input matrix {why}."
+        raise refusal(LinAlgError, what) from None
 
 
-def _values(a: np.ndarray) -> np.ndarray:
-    try:
-        return np.linalg.svd(a, compute_uv=False)
-    except np.linalg.LinAlgError:
-        raise _no_convergence(a) from None
-
-
-def _no_convergence(a: np.ndarray) -> Exception:
-    why = "contained non-finite values" if not np.isfinite(a).all() else "is ill-conditioned or has repeated values"
-    return refusal(LinAlgError, f"linalg.svd: The algorithm failed to converge because the input matrix {why}.")
+def _values(a: np.ndarray) -> Any:
+    return _svd(a, False, False)
 
 
 # --- derivatives

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from pellucid.core.tensor import bearing
 from pellucid.ops.arguments import Shape, expect
 from pellucid.ops.construct import as_tensor
 from pellucid.ops.matmul import matmul
@@ -26,7 +27,7 @@ def _generated(theta: Any, size: Shape, align_corners: bool) -> Any:
     axes = np.meshgrid(*(_line(n, align_corners, dtype) for n in sizes), indexing="ij")
     base = np.stack([*reversed(axes), np.ones(sizes, dtype)], -1).reshape(-1, rank + 1)
     grid = matmul(as_tensor(base, dtype=theta.dtype), theta.mT)
-    return reshape(grid, (size[0], *sizes, rank))
+    return bearing("AffineGridGeneratorBackward0", reshape(grid, (size[0], *sizes, rank)))
 
 
 @operation(

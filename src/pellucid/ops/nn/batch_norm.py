@@ -11,6 +11,7 @@ from pellucid.core import aliasing
 from pellucid.core.modes import MODE
 from pellucid.core.primitive import constant
 from pellucid.core.record import bind
+from pellucid.core.tensor import bearing
 from pellucid.ops.along import bare
 from pellucid.ops.arguments import Shape, expect, refusal
 from pellucid.ops.convert import as_type
@@ -40,7 +41,8 @@ def _check_channels(input: Any, **given: Any) -> None:
     for name, tensor in given.items():
         if tensor is not None and tensor.array.shape != (channels,):
             count = prod(tensor.shape)
-            expect(count == channels, f"{name} should contain {channels} elements not {count}")
+            why = f"the input has shape {tuple(input.shape)}, so {channels} channels"
+            expect(count == channels, f"{name} should contain {channels} elements not {count}", why)
 
 
 def _moved(running: np.ndarray, moments: np.ndarray, which: int, momentum: float, factor: float) -> np.ndarray:
@@ -112,10 +114,12 @@ def _batch_norm(
     if not training:
         given = running_mean is not None and running_var is not None
         expect(given, "running_mean must be defined in evaluation mode")
-        return _standing(input, weight, bias, running_mean, running_var, eps), None
+        result = _standing(input, weight, bias, running_mean, running_var, eps)
+        return bearing("NativeBatchNormBackward0", result), None
     layout = blocks(tuple(input.shape), input.shape[1], True)
     result, moments = normal(batch_norm_row, "batch_norm", input, weight, bias, layout, eps)
-    _update(running_mean, running_var, moments, layout, momentum)
+    if prod(input.shape):  # the running statistics learn nothing from a batch without values
+        _update(running_mean, running_var, moments, layout, momentum)
     return result, moments
 
 
@@ -208,7 +212,12 @@ def native_batch_norm(
     methods=(), unclaimed=COMPOSED,
 )  # fmt: skip
 def _native_batch_norm_legit(input: Any, weight: Any, bias: Any, *rest: Any) -> Any:
-    """`native_batch_norm`, with the running statistics or without: (training, momentum, eps) alone at the end."""
+    """`native_batch_norm`, with the running statistics or without: (training, momentum, eps) alone at the end.
+
+    >>> import pellucid as torch
+    >>> torch._native_batch_norm_legit(torch.tensor([[1.0], [3.0]]), None, None, True, 0.1, 0.0)[0].flatten()
+    tensor([-1.,  1.])
+    """
     statistics = rest if len(rest) == 5 else (None, None, *rest)
     return native_batch_norm(input, weight, bias, *statistics)
 
@@ -227,7 +236,13 @@ def _native_batch_norm_legit(input: Any, weight: Any, bias: Any, *rest: Any) -> 
 def _batch_norm_with_update(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float, eps: float
 ) -> Any:
-    """`native_batch_norm` in training, with an empty fourth result that other devices have a use for."""
+    """`native_batch_norm` in training, with an empty fourth result that other devices have a use for.
+
+    >>> import pellucid as torch
+    >>> x, mean, var = torch.tensor([[1.0], [3.0]]), torch.zeros(1), torch.ones(1)
+    >>> torch._batch_norm_with_update(x, None, None, mean, var, 0.5, 0.0)[0].flatten(), mean
+    (tensor([-1.,  1.]), tensor([1.]))
+    """
     results = native_batch_norm(input, weight, bias, running_mean, running_var, True, momentum, eps)
     return *results, empty(0, dtype=dtypes.uint8)
 

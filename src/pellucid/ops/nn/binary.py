@@ -35,7 +35,9 @@ def _no_gradient(tensor: Any, function: str, argument: str) -> None:
 def _binary(a: np.ndarray, b: np.ndarray, how: None) -> np.ndarray:
     for name, array in (("input", a), ("target", b)):
         if np.count_nonzero((array < 0) | (array > 1)):
-            raise refusal(RuntimeError, f"all elements of {name} should be between 0 and 1")
+            way = "binary_cross_entropy_with_logits, which takes any numbers" if name == "input" else None
+            why = f"they go from {array.min():.4g} to {array.max():.4g}"
+            raise refusal(RuntimeError, f"all elements of {name} should be between 0 and 1", why, way)
     return -(b * np.maximum(np.log(a), LEAST) + (1 - b) * np.maximum(np.log1p(-a), LEAST))
 
 
@@ -77,6 +79,7 @@ def binary_cross_entropy(
             ValueError,
             f"Using a target size ({dtypes.Size(target.shape)}) that is different to the input size "
             f"({dtypes.Size(input.shape)}) is deprecated. Please ensure they have the same size.",
+            try_="target.view_as(input)" if input.array.size == target.array.size else None,
         )
     expect(input.dtype == target.dtype, f"Found dtype {name_of(target)} but expected {name_of(input)}")
     if weight is None:

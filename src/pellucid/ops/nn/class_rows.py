@@ -19,6 +19,7 @@ from pellucid.ops.arguments import Shape, refusal
 from pellucid.ops.expand import expand_row
 from pellucid.ops.nn.workers import in_parts
 from pellucid.ops.reduce import behind_batch, sum_all_row, sum_row
+from pellucid.ops.select import drop
 from pellucid.ops.shape import reshape_row
 from pellucid.ops.softmax import BLOCK, CALM, FAINT, MICROSECONDS, by_column, exponentials, exponentials_of, largest_of
 
@@ -51,7 +52,11 @@ def _counts(target: np.ndarray, weight: np.ndarray, classes: int, ignore: int, m
         counts = np.ones(target.shape, weight.dtype)
     if ignored is not None:
         counts[ignored] = 0
-    return counts / add_reduce(counts, None) if mean else counts
+    if mean:
+        counts = counts / add_reduce(counts, None)
+        if ignored is not None:  # 0 / 0 where all are: what is ignored gets no gradient, not NaN
+            counts[ignored] = 0
+    return counts
 
 
 @lru_cache(maxsize=32)
@@ -78,7 +83,9 @@ def ignored_in(target: np.ndarray, classes: int, ignore: int) -> np.ndarray | No
         outside &= ~ignored
     if np.count_nonzero(outside):
         bad = int(target[outside][0])
-        raise refusal(IndexError, f"Target {bad} is out of bounds.", f"there are {classes} classes")
+        way = "count the classes from 0" if bad == classes else "ignore_index names a target to leave out"
+        why = f"there are {classes} classes: 0 to {classes - 1}"
+        raise refusal(IndexError, f"Target {bad} is out of bounds.", why, way)
     return ignored if np.count_nonzero(ignored) else None
 
 
@@ -91,7 +98,7 @@ def _batch_counts(op: Any, target: Any, weight: Any, classes: int, ignore: int, 
     if not mean:
         return counts
     totals = sum_row(counts, behind_batch(counts), True) if counts.ndim > 1 else counts
-    return counts / totals
+    return drop(counts / totals, target == ignore)
 
 
 # counts_row(target, weight, classes, ignore, mean): the weight of each sample; for a mean they add up to 1.
@@ -129,9 +136,16 @@ def _picked(a: np.ndarray, target: np.ndarray, ignored: np.ndarray | None) -> np
     return picked
 
 
-def _nll(a: np.ndarray, target: np.ndarray, counts: np.ndarray, ignore: int, reduce: bool) -> Any:
-    losses = _picked(a, target, ignored_in(target, a.shape[1], ignore))
-    return -np.dot(losses.reshape(-1), counts.reshape(-1)) if reduce else -losses * counts
+def _reduced(losses: np.ndarray, counts: np.ndarray, ignored: np.ndarray | None, reduce: str) -> Any:
+    """The losses as they count, or what they add up to; the mean of none is NaN."""
+    if reduce == "mean" and ignored is not None and ignored.all():
+        return np.asarray(np.nan, losses.dtype)
+    return np.dot(losses.reshape(-1), counts.reshape(-1)) if reduce else losses * counts
+
+
+def _nll(a: np.ndarray, target: np.ndarray, counts: np.ndarray, ignore: int, reduce: str) -> Any:
+    ignored = ignored_in(target, a.shape[1], ignore)
+    return -_reduced(_picked(a, target, ignored), counts, ignored, reduce)
 
 
 def spread(g: Any, counts: Any) -> Any:
@@ -139,13 +153,25 @@ def spread(g: Any, counts: Any) -> Any:
     return with_class_axis(g * counts)
 
 
-def _batch_nll(op: Any, a: Any, target: Any, counts: Any, ignore: int, reduce: bool) -> Any:
-    losses = parted(op(merged(a), merged(target), merged(counts), ignore, False), a)
-    return sum_row(losses, behind_batch(losses), False) if reduce else losses
+def _batch_reduced(losses: Any, counts: Any, reduce: str) -> Any:
+    if not reduce:
+        return losses
+    loss = sum_row(losses, behind_batch(losses), False)
+    if reduce == "mean":  # 0 / 1, or 0 / 0
+        loss = loss + 0.0 / sum_row(counts, behind_batch(counts), False)
+    return loss
+
+
+def _batch_nll(op: Any, a: Any, target: Any, counts: Any, ignore: int, reduce: str) -> Any:
+    losses = parted(op(merged(a), merged(target), merged(counts), ignore, ""), a)
+    return _batch_reduced(losses, counts, reduce)
 
 
 def nll_rows(name: str, grad_name: str) -> Any:
-    """A row `row(log_probabilities, target, counts, ignore, reduce)`; the gradient of the target's class is -counts."""
+    """A row `row(log_probabilities, target, counts, ignore, reduce)`; the gradient of the target's class is -counts.
+
+    `reduce` is "mean" (the counts are then shares), "sum", or empty for the loss of each sample.
+    """
     return bind(
         multilinear(
             name, _nll,
@@ -218,7 +244,7 @@ def _exponentials_by_blocks(a: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, n
 
 
 def _cross_entropy(
-    a: np.ndarray, target: np.ndarray, counts: np.ndarray, ignore: int, reduce: bool
+    a: np.ndarray, target: np.ndarray, counts: np.ndarray, ignore: int, reduce: str
 ) -> tuple[Any, np.ndarray, np.ndarray]:
     powers = np.empty(a.shape, a.dtype)
     sums, shift = _exponentials(a, powers)
@@ -229,7 +255,7 @@ def _cross_entropy(
     losses -= _picked(a, target, ignored)
     if ignored is not None:
         losses[ignored] = 0
-    loss = np.dot(losses.reshape(-1), counts.reshape(-1)) if reduce else losses * counts
+    loss = _reduced(losses, counts, ignored, reduce)
     return loss, powers, np.divide(1, sums, sums).reshape(a.shape[0], 1, *a.shape[2:])
 
 
@@ -276,7 +302,7 @@ cross_entropy_back_row = bind(
 )  # fmt: skip
 
 
-def _pullback(g: Any, y: Any, b: Any, c: Any, ignore: int, reduce: bool) -> Any:
+def _pullback(g: Any, y: Any, b: Any, c: Any, ignore: int, reduce: str) -> Any:
     """The shift counts as constant: what is made of E and R in the end does not depend on it."""
     (of_loss, of_powers, of_inverse), (_, powers, inverse) = g, y
     terms = []
@@ -297,11 +323,9 @@ def _jvp(tangents: Any, y: Any, inputs: Any, params: Any) -> Any:
     return sum_all_row(losses) if reduce else losses, pushed, -(inverse * moved)
 
 
-def _batch(op: Any, a: Any, target: Any, counts: Any, ignore: int, reduce: bool) -> Any:
-    losses, powers, inverse = (
-        parted(part, a) for part in op(merged(a), merged(target), merged(counts), ignore, False)
-    )
-    return sum_row(losses, behind_batch(losses), False) if reduce else losses, powers, inverse
+def _batch(op: Any, a: Any, target: Any, counts: Any, ignore: int, reduce: str) -> Any:
+    losses, powers, inverse = (parted(part, a) for part in op(merged(a), merged(target), merged(counts), ignore, ""))
+    return _batch_reduced(losses, counts, reduce), powers, inverse
 
 
 def cross_entropy_rows(name: str, grad_name: str) -> Any:

@@ -14,6 +14,7 @@ from pellucid.core.views import current_node
 from pellucid.ops.affine import linear
 from pellucid.ops.arguments import Shape, expect, is_floating, name_of, refusal
 from pellucid.ops.convert import as_type
+from pellucid.ops.masked import masked_fill
 from pellucid.ops.nn.class_rows import (
     alike,
     counts_row,
@@ -44,11 +45,15 @@ def _check_sizes(shape: Shape, target: Shape) -> None:
     if len(shape) == 2 and target == shape[:1]:
         return
     if len(shape) in (1, 2):
-        expect(len(target) < 2, "0D or 1D target tensor expected, multi-target not supported")
+        way = "target.squeeze(1)" if target[1:] == (1,) else "target.argmax(1), if it is one-hot"
+        what = "0D or 1D target tensor expected, multi-target not supported"
+        expect(len(target) < 2, what, f"the input has shape {shape}, the target {target}", way)
         if len(shape) == 2 and target != shape[:1]:
             given = target[0] if target else 1
-            raise refusal(ValueError, f"Expected input batch_size ({shape[0]}) to match target batch_size ({given}).")
-        expect(len(shape) == 2 or target in ((), (1,)), f"size mismatch (got input: {shape}, target: {target})")
+            what = f"Expected input batch_size ({shape[0]}) to match target batch_size ({given})."
+            raise refusal(ValueError, what, f"the input has shape {shape}, the target {target}")
+        what = f"size mismatch (got input: {shape}, target: {target})"
+        expect(len(shape) == 2 or target in ((), (1,)), what, "a class for each of several samples needs scores (N, C)")
     elif target != (shape[0], *shape[2:]):
         if target and target[0] != shape[0]:
             what = f"Expected input batch_size ({shape[0]}) to match target batch_size ({target[0]})."
@@ -63,7 +68,8 @@ def _check(input: Any, target: Any, weight: Any, kernel: str) -> None:
         what = f"\"{kernel}\" not implemented for '{name_of(input)}'"
         raise refusal(NotImplementedError, what, f"the dtype is {input.dtype}", "convert it first, e.g. x.float()")
     if target.array.dtype not in CLASSES:
-        raise refusal(RuntimeError, f"expected target dtype to be Long or Byte, but got {name_of(target)}")
+        what = f"expected target dtype to be Long or Byte, but got {name_of(target)}"
+        raise refusal(RuntimeError, what, "a target is the number of a class", "target.long()")
     _check_sizes(input.array.shape, target.array.shape)
     if weight is not None:
         _check_weight(input, weight, "")
@@ -114,7 +120,7 @@ def _of_samples(rows: tuple[Any, Any], input: Any, target: Any, weight: Any, ign
     if target.array.dtype != INT64:
         target = as_type(target, dtypes.int64)
     counts = counts_of(input, target, weight, ignore, reduction)
-    result = rows[input.ndim > 2](input, target, counts, ignore, reduction != "none")
+    result = rows[input.ndim > 2](input, target, counts, ignore, "" if reduction == "none" else reduction)
     loss = result[0] if isinstance(result, tuple) else result
     return loss if reduction != "mean" or prod(target.array.shape) else loss * math.nan  # the mean of nothing
 
@@ -216,12 +222,12 @@ def _smoothed(input: Any, target: Any, weight: Any, ignore: int, reduction: str,
     logs = log_softmax(input, 1)
     of_class = nll_loss(logs, target, weight, ignore_index=ignore, reduction=reduction)
     everywhere = -sum(logs if weight is None else logs * expanded(weight, tuple(input.shape)), 1)
-    kept = as_type(target != ignore, input.dtype)
-    spread = everywhere * kept
+    spread = masked_fill(everywhere, target == ignore, 0.0)  # also where the logits of what is ignored are not finite
     if reduction != "none":
         spread = sum(spread)
     if reduction == "mean":  # over what the samples count for, as the mean of the other part
-        spread = spread / sum(kept if weight is None else counts_of(input, target, weight, ignore, "sum"))
+        kept = as_type(target != ignore, input.dtype) if weight is None else None
+        spread = spread / sum(counts_of(input, target, weight, ignore, "sum") if kept is None else kept)
     return of_class * (1 - smoothing) + spread * (smoothing / input.shape[1])
 
 

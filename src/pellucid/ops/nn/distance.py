@@ -267,7 +267,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     tensor([0.7071])
     """
     common = dtypes.result_type(x1.array, x2.array)
-    label = dtypes._SCALAR_TYPE_NAMES[common.name]
+    label = dtypes.scalar_name(common)
     expect(common.is_floating_point, f"expected common dtype to be floating point, yet common dtype is {label}")
     shape = tuple(broadcast_shapes(tuple(x1.shape), tuple(x2.shape)))
     first, second = (expand_row(as_type(x, common), shape) for x in (x1, x2))

@@ -195,6 +195,10 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
         num_classes = int(values.max()) + 1
     if type(array) is ndarray and array.size:
         expect(int(array.min()) >= 0, "Class values must be non-negative.")
-        expect(int(array.max()) < num_classes, "Class values must be smaller than num_classes.")
+        largest = int(array.max())
+        expect(
+            largest < num_classes, "Class values must be smaller than num_classes.",
+            f"the largest is {largest}, num_classes is {num_classes}",
+        )  # fmt: skip
     expect(num_classes > 0, "num_classes should be positive")
     return one_hot_row(input, int(num_classes))

@@ -12,7 +12,7 @@ from numpy import ndarray
 from pellucid.core.kinds import plain
 from pellucid.core.primitive import constant
 from pellucid.core.record import bind
-from pellucid.core.tensor import Tensor
+from pellucid.core.tensor import Tensor, bearing
 from pellucid.ops.along import bare, take_along_row
 from pellucid.ops.arguments import expect, refusal
 from pellucid.ops.convert import cast_row
@@ -126,6 +126,9 @@ def _samples(draw: Draw) -> list[Sample]:
     ]  # fmt: skip
 
 
+NODE = "EmbeddingBagBackward0"
+
+
 @operation(module="torch.nn.functional", samples=_samples, unclaimed=COMPOSED)
 def embedding_bag(
     input: Any, weight: Any, offsets: Any = None, max_norm: float | None = None, norm_type: float = 2,
@@ -156,14 +159,14 @@ def embedding_bag(
     numbers = bag_numbers_row(begins, index, bool(include_last_offset), padding)
     picked = embedding_row(weight, index, padding, bool(scale_grad_by_freq))
     if mode == "max":
-        return _maxima(picked, numbers, bags)
+        return bearing(NODE, _maxima(picked, numbers, bags))
     if per_sample_weights is not None:
         if per_sample_weights.array.dtype != weight.array.dtype:
             what = "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1"
             raise refusal(RuntimeError, f"{what} 'per_sample_weights': {weight.dtype}, {per_sample_weights.dtype}")
         picked = picked * reshape_row(per_sample_weights, (index.shape[0], 1))
     totals = _by_bag(picked, numbers, bags)
-    return totals if mode == "sum" else totals / _sizes(totals, numbers, bags)
+    return bearing(NODE, totals if mode == "sum" else totals / _sizes(totals, numbers, bags))
 
 
 def _by_bag(values: Any, numbers: Any, bags: int) -> Any:

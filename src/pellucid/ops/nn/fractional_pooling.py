@@ -95,9 +95,10 @@ def _samples_of(name: str, input: Any, rank: int, samples: Any) -> Any:
         samples = rand(*wanted, dtype=input.dtype)
     if not isinstance(samples, Tensor) or samples.dtype != input.dtype:
         raise refusal(RuntimeError, f"{name}: Expect _random_samples to have the same dtype as input")
-    if tuple(samples.shape) != wanted:
-        raise refusal(RuntimeError, f"{name}: Expect _random_samples of size {wanted}, got {tuple(samples.shape)}")
-    return reshape(bare(samples), (*planes, rank))
+    shape = tuple(samples.shape)
+    if len(shape) != 3 or shape[1:] != wanted[1:] or shape[0] < wanted[0]:
+        raise refusal(RuntimeError, f"{name}: Expect _random_samples of size {wanted}, got {shape}")
+    return reshape(bare(samples)[: wanted[0]], (*planes, rank))
 
 
 def _pooled(rank: int, input: Any, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Any) -> Any:
@@ -131,6 +132,7 @@ def _samples(rank: int) -> Any:
             call(draw(2, 1, *shape), 2, output_size=3), call(draw(2, *shape), (2,) * rank, (2, 4, 3)[:rank]),
             call(draw(1, 2, *shape), 2, output_ratio=(0.5,) * rank), call(draw(1, *shape), 3, 1),
             call(draw(2, *shape), 2, 3, _random_samples=draw(1, 2, rank, low=0.0, high=1.0).detach()),
+            call(draw(2, *shape), 2, 3, _random_samples=draw(3, 2, rank, low=0.0, high=1.0).detach()),
         ]  # fmt: skip
 
     return samples

@@ -45,7 +45,7 @@ def _bytes_along(a: ndarray, axis: int, map: Map) -> ndarray:
     bits = next((b for b in range(22) if int(0.5 + dense.max(initial=0.0) * 2 ** (b + 1)) >= 2**15), 22)
     whole = np.trunc(dense * 2**bits + np.where(dense < 0, -0.5, 0.5)).astype(np.int64)
     total = np.moveaxis(np.tensordot(a.astype(np.int64), whole, (axis, 1)), -1, axis)
-    return np.clip((total + 2 ** (bits - 1)) >> bits, 0, 255).astype(np.uint8)
+    return np.clip((total + 2 ** (bits - 1)) >> bits, 0, 255).astype(np.uint8, order="C")
 
 
 def _bytes(a: ndarray, maps: tuple[Map, ...]) -> ndarray:

@@ -1,6 +1,5 @@
 """What the losses share: how a loss is reduced to one number, and rows that compute and reduce it in one step."""
 
-import warnings
 from collections.abc import Callable
 from math import prod
 from typing import Any
@@ -9,7 +8,9 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core.primitive import add_up, general
+from pellucid.core.provenance import warn
 from pellucid.core.record import bind
+from pellucid.core.tensor import Tensor
 from pellucid.ops.arguments import refusal
 from pellucid.ops.expand import broadcast_tensors
 from pellucid.ops.operation import Draw, Sample, broadcast_hint, call
@@ -30,16 +31,25 @@ def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool 
     'sum'
     """
     if size_average is not None or reduce is not None:
+        _check_no_tensors(size_average, reduce)
         reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
         text = f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead."
-        warnings.warn(text, stacklevel=3)
+        warn(text)
     if reduction == "elementwise_mean":
         text = "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead."
-        warnings.warn(text, stacklevel=3)
+        warn(text)
         return "mean"
     if reduction not in REDUCTIONS:
         raise refusal(ValueError, f"{reduction} is not a valid value for reduction", try_="'none', 'mean' or 'sum'")
     return reduction
+
+
+def _check_no_tensors(*options: Any) -> None:
+    """Refuse `CrossEntropyLoss(input, target)`, which would take the target for an option."""
+    if any(isinstance(option, Tensor) and option.array.size > 1 for option in options):
+        what = "Boolean value of Tensor with more than one value is ambiguous"
+        why = "a tensor was given where size_average and reduce stand, which are True or False"
+        raise refusal(RuntimeError, what, why, "make the loss first, then call it: CrossEntropyLoss()(input, target)")
 
 
 def reduced(loss: Any, reduction: str) -> Any:
@@ -52,11 +62,10 @@ def reduced(loss: Any, reduction: str) -> Any:
 def met(input: Any, target: Any) -> tuple[Any, Any]:
     """Input and target of one shape; sizes that differ are broadcast, with PyTorch's warning."""
     if input.array.shape != target.array.shape:
-        warnings.warn(
+        warn(
             f"Using a target size ({dtypes.Size(target.shape)}) that is different to the input size "
             f"({dtypes.Size(input.shape)}). This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.",
-            stacklevel=3,
+            "Please ensure they have the same size."
         )
         return broadcast_tensors(input, target)  # type: ignore[no-any-return]
     return input, target

@@ -7,6 +7,7 @@ import numpy as np
 
 from pellucid.core.primitive import constant
 from pellucid.core.record import bind
+from pellucid.core.tensor import bearing
 from pellucid.ops.arguments import expect, name_of, refusal
 from pellucid.ops.elementwise import sqrt
 from pellucid.ops.gather import gather
@@ -235,7 +236,8 @@ def multi_margin_loss(
     if weight is not None:
         over = over * reshape(weight[index], (count, 1))
     losses = sum(where(arange(classes) == index, 0, over), 1) / classes
-    return reduced(reshape(losses, tuple(target.shape)) if how == "none" else losses, how)
+    losses = reshape(losses, tuple(target.shape)) if how == "none" else losses
+    return bearing("MultiMarginLossBackward0", reduced(losses, how))
 
 
 def _labels(target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

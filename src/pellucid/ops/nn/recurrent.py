@@ -10,7 +10,7 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core.kinds import Kind, plain
-from pellucid.core.tensor import Tensor, wrap
+from pellucid.core.tensor import Tensor, bearing, wrap
 from pellucid.ops.arguments import Shape, expect, name_of, refusal
 from pellucid.ops.axes import transpose
 from pellucid.ops.convert import as_type
@@ -26,18 +26,23 @@ from pellucid.ops.slicing import select_row
 
 
 class Recurrence(NamedTuple):
-    """A kind of recurrent layer: its row, its composed form, and the params both take after the walk."""
+    """A kind of recurrent layer: its row, its composed form, and the params both take after the walk.
+
+    `nodes` are PyTorch's names for the last operation behind each state of a cell, and behind a layer's output.
+    """
 
     row: Callable[..., Any]
     composed: Callable[..., Any]
     states: int
+    nodes: tuple[tuple[str, ...], str]
     params: tuple[Any, ...] = ()
 
 
-LSTM = Recurrence(lstm_row, composed_lstm, 2)
-GRU = Recurrence(gru_row, composed_gru, 1)
-RNN_TANH = Recurrence(elman_row, composed_elman, 1, (False,))
-RNN_RELU = Recurrence(elman_row, composed_elman, 1, (True,))
+STACK = "StackBackward0"
+LSTM = Recurrence(lstm_row, composed_lstm, 2, (("MulBackward0", "AddBackward0"), "MkldnnRnnLayerBackward0"))
+GRU = Recurrence(gru_row, composed_gru, 1, (("AddBackward0",), STACK))
+RNN_TANH = Recurrence(elman_row, composed_elman, 1, (("TanhBackward0",), STACK), (False,))
+RNN_RELU = Recurrence(elman_row, composed_elman, 1, (("ReluBackward0",), STACK), (True,))
 FULL = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
 
@@ -46,7 +51,8 @@ def run_layer(kind: Recurrence, inputs: Sequence[Any], sizes: tuple[int, ...], r
     dtype = plain(inputs[0].array.dtype)
     if dtype not in FULL:
         return _in_float32(kind, inputs, sizes, reverse)
-    form = kind.composed if any(isinstance(each.array, Kind) for each in inputs) else kind.row
+    unusual = not inputs[1].array.shape[-1] or any(isinstance(each.array, Kind) for each in inputs)
+    form = kind.composed if unusual else kind.row
     return list(form(inputs, walk_of(sizes, reverse), *kind.params)[: 1 + kind.states])
 
 
@@ -90,7 +96,8 @@ def through_layers(
         data = cat_row(tuple(outputs), 1) if bidirectional else outputs[0]
         if dropout and train and layer < num_layers - 1:
             data = drop(data, dropout)
-    return data, *(ends[0] if count == 1 else [cat_row(found, 0) for found in zip(*ends)])
+    last = ends[0] if count == 1 else [cat_row(found, 0) for found in zip(*ends)]
+    return data, *(bearing(STACK, state) for state in last)
 
 
 def padded(
@@ -106,8 +113,15 @@ def padded(
     output, *last = through_layers(
         kind, data, (batch,) * time, states, weights, num_layers, dropout, train, bidirectional
     )  # fmt: skip
-    output = reshape_row(output, (time, batch, output.shape[1]))
-    return transpose(output, 0, 1) if batch_first else output, *last
+    name = "CatBackward0" if bidirectional else kind.nodes[1]
+    output = bearing(name, reshape_row(output, (time, batch, output.shape[1])))
+    return _alone(transpose(output, 0, 1) if batch_first else output), *last
+
+
+def _alone(view: Any) -> Any:
+    """A view as a tensor of its own: nobody else holds what it is a view of, and PyTorch returns no views here."""
+    view.window = None
+    return view
 
 
 # --- torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu
@@ -210,10 +224,8 @@ def run_cell(kind: Recurrence, input: Any, states: Sequence[Any], weights: Seque
     given = tuple(weight for weight in weights if weight is not None)
     _check_cell(tuple(input.shape), [tuple(state.shape) for state in states], tuple(given[1].shape), given[0].shape[1])
     _, *last = run_layer(kind, (input, *states, *given), (input.shape[0],))
-    found = tuple(select_row(state, (0,)) for state in last)
-    for state in found:
-        state.window = None  # nobody else holds what it is a view of, and PyTorch's cells return no views
-    return found
+    ends = (_alone(select_row(state, (0,))) for state in last)
+    return tuple(bearing(name, state) for name, state in zip(kind.nodes[0], ends, strict=True))
 
 
 def _check_cell(given: Shape, states: list[Shape], weight: Shape, features: int) -> None:

@@ -66,6 +66,13 @@ def _weighted_samples(draw: Draw) -> list[Sample]:
     ]  # fmt: skip
 
 
+def _weighted(each: Any, weight: Any, input: Any, size_average: bool | None, reduce: bool | None, how: str) -> Any:
+    """The losses of all elements, weighted and reduced; the two older arguments win over `how`."""
+    if size_average is not None or reduce is not None:
+        how = reduction_of(how, size_average, reduce)
+    return weighted(each, weight, input, how, True)
+
+
 @operation(samples=_weighted_samples, module=F)
 def mse_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -79,9 +86,7 @@ def mse_loss(
     """
     a, b = met(input, target)
     if weight is not None:
-        if size_average is not None or reduce is not None:
-            reduction = reduction_of(reduction, size_average, reduce)
-        return weighted(_mse_row(a, b, "none", None), weight, input, reduction, True)
+        return _weighted(_mse_row(a, b, "none", None), weight, input, size_average, reduce, reduction)
     return _mse_row(a, b, reduction_of(reduction, size_average, reduce), None)
 
 
@@ -101,9 +106,7 @@ def l1_loss(
     """
     a, b = met(input, target)
     if weight is not None:
-        if size_average is not None or reduce is not None:
-            reduction = reduction_of(reduction, size_average, reduce)
-        return weighted(abs(a - b), weight, input, reduction, True)
+        return _weighted(abs(a - b), weight, input, size_average, reduce, reduction)
     return reduced(abs(a - b), reduction_of(reduction, size_average, reduce))
 
 

@@ -179,9 +179,21 @@ def rrelu(
 
 # --- threshold
 
+
+
+def _threshold(a: np.ndarray, threshold: Any, value: Any) -> Any:
+    """In PyTorch both numbers become elements of the tensor first: as whole ones they are cut and wrap around."""
+    if a.dtype.kind in "iu":
+        highest = np.iinfo(a.dtype).max
+        for each in (threshold, value):
+            expect(-highest <= int(each) <= highest, f"value {each} cannot be converted to {a.dtype} without overflow")
+        threshold, value = (np.asarray(int(each)).astype(a.dtype) for each in (threshold, value))
+    return where_row(a <= threshold, np.asarray(value, a.dtype), a)
+
+
 _threshold_row = bind(
     elementwise(
-        "threshold", only("iuf", lambda a, threshold, value: where_row(a <= threshold, np.asarray(value, a.dtype), a)),
+        "threshold", only("iuf", _threshold),
         lambda g, a, threshold, value: _threshold_back_row(g, a, threshold), dtypes="promote",
     )
 )  # fmt: skip

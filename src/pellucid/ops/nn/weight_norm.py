@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pellucid.core.tensor import bearing
 from pellucid.ops.linalg.norms import vector_norm
 from pellucid.ops.operation import COMPOSED, call, operation
 
@@ -43,4 +44,4 @@ def _weight_norm(v: Any, g: Any, dim: int = 0) -> Any:
     >>> torch._weight_norm(torch.tensor([[3.0, 4.0]]), torch.tensor([[10.0]]))
     tensor([[6., 8.]])
     """
-    return v * (g / norm_except_dim(v, 2, dim))
+    return bearing("WeightNormInterfaceBackward0", v * (g / norm_except_dim(v, 2, dim)))

@@ -267,7 +267,13 @@ def sample_dirichlet(input: Any, generator: Any = None) -> Tensor:
     samples=lambda draw: [call(draw(3, low=0.1, high=0.9), draw(3, low=1.0, high=2.0), draw(3, low=3.0, high=4.0))],
 )  # fmt: skip
 def dirichlet_grad(x: Any, alpha: Any, total: Any) -> Tensor:
-    """How a share moves with its concentration when its place in its Beta distribution stays, over `1 - x`."""
+    """How a share moves with its concentration when its place in its Beta distribution stays, over `1 - x`.
+
+    >>> import pellucid as torch
+    >>> half, one, two = torch.tensor([0.5]), torch.tensor([1.0]), torch.tensor([2.0])
+    >>> torch._dirichlet_grad(half, one, two)
+    tensor([0.6931])
+    """
     share, first, whole = (concrete(value, "_dirichlet_grad()").astype(np.float64) for value in (x, alpha, total))
     second, step = whole - first, 1e-4 * first
     place = scipy.special.betainc(first, second, share)

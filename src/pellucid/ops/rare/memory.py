@@ -131,7 +131,12 @@ def is_same_size(input: Any, other: Any) -> bool:
 
 
 def chalf(input: Any, memory_format: Any = None) -> Any:
-    """Always an error: NumPy has no complex numbers of half precision."""
+    """Always an error: NumPy has no complex numbers of half precision. `x.cfloat()` makes complex64.
+
+    >>> import pellucid as torch
+    >>> torch.ones(2).cfloat()
+    tensor([1.+0.j, 1.+0.j])
+    """
     why = "NumPy has no complex numbers of half precision"
     raise refusal(NotImplementedError, "complex32 is not supported", why, "x.cfloat()")
 

@@ -35,7 +35,13 @@ def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
 
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
-    """Replace every element by a Python function of it and two other tensors'; slow, for small tensors."""
+    """Replace every element by a Python function of it and two other tensors'; slow, for small tensors.
+
+    >>> import pellucid as torch
+    >>> low, high = torch.tensor([0.0, 0.0]), torch.tensor([1.0, 1.0])
+    >>> torch.tensor([-3.0, 0.5]).map2_(low, high, lambda x, a, b: min(max(x, a), b))
+    tensor([0.0000, 0.5000])
+    """
     arrays = np.broadcast_arrays(*(concrete(each, "map2_") for each in (self, x, y)))
     values = [callable(*each) for each in zip(*(array.reshape(-1).tolist() for array in arrays), strict=True)]
     return overwrite(self, wrap(np.array(values, self.array.dtype).reshape(self.array.shape)), "map2_")
@@ -71,7 +77,12 @@ def is_distributed(self: Tensor) -> bool:
 
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Any:
-    """What load_state_dict puts in the place of this tensor."""
+    """What load_state_dict puts in the place of this tensor.
+
+    >>> import pellucid as torch
+    >>> torch.zeros(2).module_load(torch.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
     if assign:
         return other
     return self.detach().copy_(other)  # type: ignore[attr-defined]

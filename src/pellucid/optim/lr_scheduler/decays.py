@@ -62,7 +62,19 @@ class LambdaLR(_OfFunctions):
 
 
 class MultiplicativeLR(_OfFunctions):
-    """The learning rate times a function of the epoch, at every epoch anew."""
+    """The learning rate times a function of the epoch, at every epoch anew.
+
+    >>> import pellucid as torch
+    >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 1 / epoch)
+    >>> for epoch in range(3):
+    ...     print(epoch, scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    0 [1.0]
+    1 [1.0]
+    2 [0.5]
+    """
 
     def get_lr(self) -> list[Any]:
         self._check_within_step()
@@ -99,7 +111,20 @@ class StepLR(Multiplied):
 
 
 class MultiStepLR(Multiplied):
-    """The learning rate times `gamma` at every milestone."""
+    """The learning rate times `gamma` at every milestone.
+
+    >>> import pellucid as torch
+    >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
+    >>> for epoch in range(4):
+    ...     print(epoch, scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    0 [1.0]
+    1 [0.5]
+    2 [0.5]
+    3 [0.25]
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -115,7 +140,20 @@ class MultiStepLR(Multiplied):
 
 
 class ConstantLR(Multiplied):
-    """The learning rate times `factor` until `total_iters` epochs have passed."""
+    """The learning rate times `factor` until `total_iters` epochs have passed.
+
+    >>> import pellucid as torch
+    >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=0.1, total_iters=2)
+    >>> for epoch in range(4):
+    ...     print(epoch, scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    0 [0.1]
+    1 [0.1]
+    2 [1.0]
+    3 [1.0]
+    """
 
     def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
         if not 0 <= factor <= 1:
@@ -166,7 +204,20 @@ class LinearLR(Multiplied):
 
 
 class ExponentialLR(Multiplied):
-    """The learning rate times `gamma` at every epoch."""
+    """The learning rate times `gamma` at every epoch.
+
+    >>> import pellucid as torch
+    >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> for epoch in range(4):
+    ...     print(epoch, scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    0 [1.0]
+    1 [0.5]
+    2 [0.25]
+    3 [0.125]
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -180,7 +231,21 @@ class ExponentialLR(Multiplied):
 
 
 class PolynomialLR(Multiplied):
-    """The learning rate falls to zero in `total_iters` epochs, along a power of the time that is left."""
+    """The learning rate falls to zero in `total_iters` epochs, along a power of the time that is left.
+
+    >>> import pellucid as torch
+    >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4)
+    >>> for epoch in range(5):
+    ...     print(epoch, scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    0 [1.0]
+    1 [0.75]
+    2 [0.5]
+    3 [0.25]
+    4 [0.0]
+    """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters, self.power = total_iters, power

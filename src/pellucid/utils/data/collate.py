@@ -70,7 +70,14 @@ def _of_sequences(batch: Sequence[Any]) -> Any:
 
 
 def collate(batch: Sequence[Any], *, collate_fn_map: dict[Any, Callable[..., Any]] | None = None) -> Any:
-    """Like default_collate, with functions of your own for some types."""
+    """Like default_collate, with functions of your own for some types.
+
+    >>> from pellucid.utils.data.collate import collate
+    >>> def longest(batch, *, collate_fn_map=None):
+    ...     return max(batch, key=len)
+    >>> collate(["a", "ccc", "bb"], collate_fn_map={str: longest})
+    'ccc'
+    """
     for kind, function in (collate_fn_map or {}).items():
         if isinstance(batch[0], kind):
             return function(batch, collate_fn_map=collate_fn_map)
@@ -78,7 +85,13 @@ def collate(batch: Sequence[Any], *, collate_fn_map: dict[Any, Callable[..., Any
 
 
 def default_convert(data: Any) -> Any:
-    """Arrays become tensors, structures are kept, anything else stays: what is done without batches."""
+    """Arrays become tensors, structures are kept, anything else stays: what is done without batches.
+
+    >>> import pellucid as torch
+    >>> import numpy as np
+    >>> torch.utils.data.default_convert({"x": np.array([1, 2]), "name": "first"})
+    {'x': tensor([1, 2]), 'name': 'first'}
+    """
     if isinstance(data, np.ndarray) and data.dtype.kind not in "SUO":
         return as_tensor(data)
     if isinstance(data, np.generic):

@@ -36,7 +36,14 @@ class Dataset(Generic[T]):
 
 
 class IterableDataset(Dataset[T]):
-    """Items one after the other: write `__iter__`."""
+    """Items one after the other: write `__iter__`.
+
+    >>> import pellucid as torch
+    >>> class Countdown(torch.utils.data.IterableDataset):
+    ...     def __iter__(self): return iter([3, 2, 1])
+    >>> list(torch.utils.data.DataLoader(Countdown(), batch_size=2))
+    [tensor([3, 2]), tensor([1])]
+    """
 
     def __iter__(self) -> Iterator[T]:
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
@@ -67,7 +74,13 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 
 class StackDataset(Dataset[Any]):
-    """Several datasets side by side: an item is a tuple (or a dictionary) of one item of each."""
+    """Several datasets side by side: an item is a tuple (or a dictionary) of one item of each.
+
+    >>> import pellucid as torch
+    >>> data = torch.utils.data.StackDataset(image=["cat.png", "dog.png"], label=[0, 1])
+    >>> data[1]
+    {'image': 'dog.png', 'label': 1}
+    """
 
     def __init__(self, *args: Dataset[Any], **kwargs: Dataset[Any]) -> None:
         if bool(args) == bool(kwargs):
@@ -90,7 +103,13 @@ class StackDataset(Dataset[Any]):
 
 
 class ConcatDataset(Dataset[T]):
-    """Several datasets one after the other."""
+    """Several datasets one after the other.
+
+    >>> import pellucid as torch
+    >>> both = torch.utils.data.ConcatDataset([["a", "b"], ["c"]])
+    >>> len(both), both[2]
+    (3, 'c')
+    """
 
     def __init__(self, datasets: Iterable[Dataset[T]]) -> None:
         self.datasets = list(datasets)
@@ -118,7 +137,15 @@ class ConcatDataset(Dataset[T]):
 
 
 class ChainDataset(IterableDataset[T]):
-    """Several iterable datasets one after the other."""
+    """Several iterable datasets one after the other.
+
+    >>> import pellucid as torch
+    >>> class Upto(torch.utils.data.IterableDataset):
+    ...     def __init__(self, n): self.n = n
+    ...     def __iter__(self): return iter(range(self.n))
+    >>> list(torch.utils.data.ChainDataset([Upto(2), Upto(3)]))
+    [0, 1, 0, 1, 2]
+    """
 
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = datasets
@@ -134,7 +161,13 @@ class ChainDataset(IterableDataset[T]):
 
 
 class Subset(Dataset[T]):
-    """Some items of a dataset, by their numbers."""
+    """Some items of a dataset, by their numbers.
+
+    >>> import pellucid as torch
+    >>> part = torch.utils.data.Subset(["a", "b", "c", "d"], [3, 0])
+    >>> list(part), len(part)
+    (['d', 'a'], 2)
+    """
 
     def __init__(self, dataset: Dataset[T], indices: Sequence[int]) -> None:
         self.dataset = dataset
@@ -166,7 +199,8 @@ def random_split(dataset: Dataset[T], lengths: Sequence[float], generator: Any =
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _shares(lengths, size)
     if sum(lengths) != size:
-        raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
+        what = "Sum of input lengths does not equal the length of the input dataset!"
+        raise ValueError(f"{what} {list(lengths)} is {sum(lengths)}, the dataset has {size} items")
     order = randperm(size, generator=generator).tolist()
     counts = [int(n) for n in lengths]
     return [Subset(dataset, order[end - n : end]) for end, n in zip(accumulate(counts), counts, strict=True)]

@@ -5,6 +5,8 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from pellucid import dtypes
+from pellucid.core.provenance import here
+from pellucid.errors import explain
 from pellucid.ops.construct import as_tensor
 from pellucid.ops.create import empty
 from pellucid.ops.distributions import multinomial
@@ -18,7 +20,16 @@ T = TypeVar("T")
 
 
 class Sampler(Generic[T]):
-    """An order of items: write `__iter__`."""
+    """An order of items: write `__iter__`.
+
+    >>> import pellucid as torch
+    >>> class EverySecond(torch.utils.data.Sampler):
+    ...     def __init__(self, data): self.data = data
+    ...     def __iter__(self): return iter(range(0, len(self.data), 2))
+    >>> data = [10, 11, 12, 13, 14]
+    >>> list(torch.utils.data.DataLoader(data, batch_size=None, sampler=EverySecond(data)))
+    [10, 12, 14]
+    """
 
     def __init__(self, data_source: Any = None) -> None:
         """Nothing is kept."""
@@ -28,7 +39,12 @@ class Sampler(Generic[T]):
 
 
 class SequentialSampler(Sampler[int]):
-    """The items in their order."""
+    """The items in their order.
+
+    >>> import pellucid as torch
+    >>> list(torch.utils.data.SequentialSampler(["a", "b", "c"]))
+    [0, 1, 2]
+    """
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -59,7 +75,9 @@ class RandomSampler(Sampler[int]):
         if not isinstance(replacement, bool):
             raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
         if not isinstance(self.num_samples, int) or self.num_samples <= 0:
-            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={self.num_samples}")
+            text = f"num_samples should be a positive integer value, but got num_samples={self.num_samples}"
+            why = "the dataset is empty: its length is 0" if num_samples is None else None
+            raise ValueError(explain(text, str(here()), why))
 
     @property
     def num_samples(self) -> int:
@@ -87,7 +105,13 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """Given items in random order."""
+    """Given items in random order.
+
+    >>> import pellucid as torch
+    >>> _ = torch.manual_seed(0)
+    >>> list(torch.utils.data.SubsetRandomSampler([2, 3, 5, 7]))
+    [2, 3, 7, 5]
+    """
 
     def __init__(self, indices: Sequence[int], generator: Any = None) -> None:
         self.indices = indices
@@ -102,7 +126,13 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Items drawn with given probabilities."""
+    """Items drawn with given probabilities.
+
+    >>> import pellucid as torch
+    >>> _ = torch.manual_seed(0)
+    >>> list(torch.utils.data.WeightedRandomSampler([0.9, 0.1, 0.0], num_samples=8))  # item 2 never comes
+    [1, 0, 0, 1, 0, 0, 0, 0]
+    """
 
     def __init__(
         self, weights: Sequence[float], num_samples: int, replacement: bool = True, generator: Any = None
@@ -128,7 +158,14 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """The items of another sampler in lists of a size."""
+    """The items of another sampler in lists of a size.
+
+    >>> import pellucid as torch
+    >>> list(torch.utils.data.BatchSampler(range(7), batch_size=3, drop_last=False))
+    [[0, 1, 2], [3, 4, 5], [6]]
+    >>> list(torch.utils.data.BatchSampler(range(7), batch_size=3, drop_last=True))
+    [[0, 1, 2], [3, 4, 5]]
+    """
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:

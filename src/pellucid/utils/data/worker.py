@@ -56,10 +56,19 @@ class Failure:
     def reraise(self) -> None:
         """Raise it here: of its own class if that takes a text, else a RuntimeError."""
         try:
-            error = self.kind(self.text)
+            error = self.kind(Lines(self.text) if issubclass(self.kind, KeyError) else self.text)
         except Exception:
             error = RuntimeError(self.text)
         raise error
+
+
+class Lines(str):
+    """A text of several lines, shown as such by a KeyError too, which shows the repr of what it was given."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 class Exhausted:
@@ -92,6 +101,16 @@ class Fetcher:
         return self.collate(batch)
 
 
+def numpy_seed(base: int, number: int) -> np.ndarray:
+    """The seed of NumPy's own generator in a worker, as PyTorch mixes it from the loader's and the worker's number.
+
+    >>> numpy_seed(5, 1)
+    array([3025039489, 3528014902, 3507927383, 2601490367], dtype=uint32)
+    """
+    words = np.array([number, base % 2**32, base >> 32, 0], dtype=np.uint32)
+    return np.random.SeedSequence(words).generate_state(4)  # type: ignore[arg-type]
+
+
 def work(
     number: int, count: int, seed: int, dataset: Any, batched: bool, collate: Any, drop_last: bool, init: Any,
     tasks: Any, results: Any,
@@ -100,7 +119,7 @@ def work(
     global _worker_info
     random.seed(seed)
     manual_seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002 (what the dataset's own code draws from)
+    np.random.seed(numpy_seed(seed - number, number))  # noqa: NPY002 (what the dataset's own code draws from)
     _worker_info = WorkerInfo(number, count, seed, dataset)
     where = f"in DataLoader worker process {number}"
     fetcher = failure = None

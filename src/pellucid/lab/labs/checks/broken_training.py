@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from pellucid.lab.elsewhere import run, tail
+from pellucid.lab.elsewhere import run_within, tail
 from pellucid.lab.labs.lab import Criteria, expect, find
 from pellucid.lab.labs.mutants import run_tests
 from pellucid.lab.labs.running import Work
@@ -106,7 +106,7 @@ def healthy(work: Work) -> None:
             shutil.copy(file, scratch)
         printed, findings = Path(scratch) / "printed", Path(scratch) / "findings.json"
         command = ["-P", "-m", "pellucid", "doctor", "train.py", "--json", str(findings)]
-        status = run(command, Path(scratch), printed, LIMIT, session=False)
+        status = run_within(command, Path(scratch), printed, LIMIT)
         expect(status is not None, f"train.py took more than {LIMIT:g} seconds")
         expect(findings.is_file(), tail(printed).strip())
         found = json.loads(findings.read_text(encoding="utf-8"))["findings"]

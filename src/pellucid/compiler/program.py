@@ -9,273 +9,36 @@ A program is never changed. `source()` writes it as a Python function, and repla
 """
 
 import linecache
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
 from keyword import iskeyword
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from pellucid import dtypes
+from pellucid.compiler.listing import listing
+from pellucid.compiler.parts import (
+    Constant,
+    Effect,
+    Input,
+    Instruction,
+    Owner,
+    Ref,
+    Reference,
+    Same,
+    Table,
+    ValueUse,
+    describe,
+    short,
+)
+from pellucid.compiler.trees import Tree, leaves, mapped
 from pellucid.core import aliasing, modes
-from pellucid.core.primitive import Primitive
 from pellucid.core.provenance import Place, here
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.errors import CaptureError, explain
-
-Tree = Any  # tensors inside tuples, lists and dicts
-
-
-# --- trees
-
-
-def mapped(function: Callable[[Any], Any], tree: Tree) -> Tree:
-    """The tree with every leaf replaced by what the function makes of it.
-
-    >>> mapped(lambda leaf: leaf + 1, {"a": [1, (2, 3)]})
-    {'a': [2, (3, 4)]}
-    """
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*(mapped(function, branch) for branch in tree))
-    if type(tree) in (tuple, list):
-        return type(tree)(mapped(function, branch) for branch in tree)
-    if isinstance(tree, dict):
-        return {key: mapped(function, branch) for key, branch in tree.items()}
-    if isinstance(tree, slice):
-        return slice(*(mapped(function, part) for part in (tree.start, tree.stop, tree.step)))
-    return function(tree)
-
-
-def leaves(tree: Tree, path: str = "") -> list[tuple[str, Any]]:
-    """Every leaf of a tree with the path that leads to it.
-
-    >>> leaves({"a": [1, (2, 3)]})
-    [("['a'][0]", 1), ("['a'][1][0]", 2), ("['a'][1][1]", 3)]
-    """
-    if isinstance(tree, (tuple, list)):
-        return [leaf for i, branch in enumerate(tree) for leaf in leaves(branch, f"{path}[{i}]")]
-    if isinstance(tree, dict):
-        return [leaf for key, branch in tree.items() for leaf in leaves(branch, f"{path}[{key!r}]")]
-    if isinstance(tree, slice):
-        return leaves((tree.start, tree.stop, tree.step), path)
-    return [(path, tree)]
-
-
-# --- the parts of a program
-
-
-@dataclass(frozen=True, slots=True)
-class Ref:
-    """A value of the program, where it stands among the arguments of an instruction."""
-
-    number: int
-
-    def __repr__(self) -> str:
-        return f"v{self.number}"
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """What is known about a value before the program runs."""
-
-    number: int
-    shape: tuple[int, ...]
-    dtype: np.dtype
-
-    def fits(self, array: Any) -> bool:
-        """Whether an array is of this shape and dtype."""
-        return tuple(array.shape) == self.shape and array.dtype == self.dtype
-
-    def __str__(self) -> str:
-        return describe(self.shape, self.dtype)
-
-
-def describe(shape: Sequence[int], dtype: np.dtype) -> str:
-    """A shape and a dtype in PyTorch's words.
-
-    >>> describe((2, 3), np.dtype("float32"))
-    '(2, 3) float32'
-    """
-    try:
-        name = str(dtypes.from_numpy_dtype(dtype)).removeprefix("torch.")
-    except TypeError:
-        name = str(dtype)
-    return f"{tuple(shape)} {name}"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Instruction:
-    """One call of a kernel: `outputs = op(*args, **kwargs)`; the arguments hold a Ref where an array goes."""
-
-    op: str  # the name of a row, or of a NumPy function
-    kernel: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    outputs: tuple[Value, ...]  # none: it writes into an old value
-    several: bool  # the kernel returns a tuple
-    place: Place  # the user's line; of a backward instruction, the line whose derivative it computes
-    phase: str
-    primitive: Primitive | None = None
-    writes: Ref | None = None
-
-    @property
-    def inputs(self) -> tuple[int, ...]:
-        """The numbers of the values it takes."""
-        return tuple(leaf.number for _, leaf in leaves((self.args, self.kwargs)) if isinstance(leaf, Ref))
-
-    @property
-    def params(self) -> tuple[Any, ...]:
-        """The arguments that are not values of the program."""
-        return tuple(arg for arg in self.args if not any(isinstance(leaf, Ref) for _, leaf in leaves(arg)))
-
-    def run(self, values: dict[int, Any]) -> tuple[Any, ...]:
-        """Call the kernel on arrays and return what it made."""
-        given = (self.args, self.kwargs)
-        args, kwargs = mapped(lambda leaf: values[leaf.number] if isinstance(leaf, Ref) else leaf, given)
-        made = self.kernel(*args, **kwargs)
-        if not self.outputs:
-            return ()
-        return tuple(np.asarray(part) for part in (made if self.several else (made,)))
-
-    def __str__(self) -> str:
-        return self.text(self.op, Table())
-
-    def text(self, name: str, table: "Table") -> str:
-        """The instruction as a line of Python."""
-        arguments = [table.text(arg) for arg in self.args]
-        arguments += [f"{key}={table.text(value)}" for key, value in self.kwargs.items()]
-        call = f"{name}({', '.join(arguments)})"
-        names = ", ".join(f"v{value.number}" for value in self.outputs)
-        return f"{names}{',' if self.several and len(self.outputs) == 1 else ''} = {call}" if names else call
-
-
-Owner = Tensor | int  # a tensor from outside, or the number of an argument
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Input:
-    """A tensor among the arguments."""
-
-    value: Value
-    name: str
-    example: np.ndarray
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Reference:
-    """A tensor from outside, or the `.grad` of one: read when the program is called."""
-
-    value: Value
-    name: str
-    owner: Owner
-    slot: str  # array or grad
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Constant:
-    """An array that the function made itself; one that it also wrote to starts anew at every call."""
-
-    value: Value
-    array: np.ndarray
-    written: bool
-
-    def fresh(self) -> np.ndarray:
-        """The array to begin a call with."""
-        return self.array.copy(order="K") if self.written else self.array
-
-    def shown(self) -> str:
-        """The values, or that they change."""
-        return "a copy to write to" if self.written else _short(self.array)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Effect:
-    """A field of a tensor that the program sets: `.grad`, or the array itself."""
-
-    name: str
-    owner: Owner
-    slot: str
-    value: Ref | None
-
-
-@dataclass(frozen=True, slots=True)
-class Same:
-    """An output that is one of the tensors the program was given or refers to."""
-
-    owner: Owner
-
-
-@dataclass(frozen=True, slots=True)
-class ValueUse:
-    """A place where Python code looked at a value: what it does there is fixed in the program."""
-
-    what: str
-    place: Place
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter((self.what, self.place))
-
-    def __str__(self) -> str:
-        return f"{self.what} at {self.place}"
-
-
-class Table:
-    """Text for the arguments of instructions; what has no text of its own gets a number in `objects`."""
-
-    def __init__(self) -> None:
-        self.objects: list[Any] = []
-
-    def text(self, value: Any) -> str:
-        """Python source that means this value.
-
-        >>> Table().text((Ref(3), slice(None, 2), 1.5, np.dtype("float32")))
-        "(v3, slice(None, 2, None), 1.5, np.dtype('float32'))"
-        """
-        if value is None or value is Ellipsis or type(value) in (bool, int, str, Ref):
-            return repr(value)
-        if type(value) is float and math.isfinite(value):
-            return repr(value)
-        if type(value) is tuple:
-            return f"({', '.join(map(self.text, value))}{',' if len(value) == 1 else ''})"
-        if type(value) is list:
-            return f"[{', '.join(map(self.text, value))}]"
-        if type(value) is dict:
-            return f"{{{', '.join(f'{self.text(k)}: {self.text(v)}' for k, v in value.items())}}}"
-        if type(value) is slice:
-            return f"slice({self.text(value.start)}, {self.text(value.stop)}, {self.text(value.step)})"
-        if isinstance(value, np.dtype) and value.isbuiltin == 1:
-            return f"np.dtype({value.name!r})"
-        return self._entry(value)
-
-    def _entry(self, value: Any) -> str:
-        number = next((i for i, known in enumerate(self.objects) if known is value), len(self.objects))
-        if number == len(self.objects):
-            self.objects.append(value)
-        return f"table[{number}]"
-
-
-class Shown(Table):
-    """The same for people: numbers stand where they are used, and what has no text is shown by its own words."""
-
-    def __init__(self, numbers: dict[int, str]) -> None:
-        super().__init__()
-        self.numbers = numbers
-
-    def text(self, value: Any) -> str:
-        return self.numbers.get(value.number, repr(value)) if type(value) is Ref else super().text(value)
-
-    def _entry(self, value: Any) -> str:
-        if isinstance(value, Primitive):
-            return value.name
-        return value.__qualname__.split(".")[0].strip("_") if callable(value) else repr(value)
-
-
-# --- the program
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,7 +135,7 @@ class Program:
         if not isinstance(expected, Same):
             if isinstance(leaf, Tensor) or type(leaf) is not type(expected) or leaf != expected:
                 why = "only tensors may change from call to call; anything else is part of the program"
-                raise _refused(f"{name} is {_short(leaf)}, captured was {_short(expected)}", self.place, why)
+                raise _refused(f"{name} is {short(leaf)}, captured was {short(expected)}", self.place, why)
             return
         if not isinstance(leaf, Tensor):
             raise _refused(f"{name} is a {type(leaf).__name__}, captured was a Tensor", self.place)
@@ -491,43 +254,9 @@ class Program:
     # --- for people
 
     def __str__(self) -> str:
-        lines = [f"# {self.name}, captured at {short_place(self.place)}: {len(self)} instructions"]
-        for use in self.value_uses:
-            lines.append(f"# valid on one path only: {use.what} gave Python a value at {short_place(use.place)}")
-        lines += self._shown_sources()
-        for phase, instructions in groupby(self.instructions, key=lambda instruction: instruction.phase):
-            lines.append(f"# {phase}")
-            lines += [_shown(instruction, Shown(self._scalars)) for instruction in instructions]
-        lines += self._shown_results()
-        return "\n".join(lines)
+        return listing(self)
 
     __repr__ = __str__
-
-    def _shown_sources(self) -> list[str]:
-        lines = ["# inputs"] if self.inputs else []
-        lines += [aligned(f"v{i.value.number} = {i.name}", str(i.value)) for i in self.inputs]
-        lines += ["# references"] if self.references else []
-        lines += [aligned(f"v{r.value.number} = {r.name}", str(r.value)) for r in self.references]
-        arrays = [constant for constant in self.constants if constant.value.number not in self._scalars]
-        lines += ["# constants"] if arrays else []
-        return lines + [aligned(f"v{c.value.number} = {c.shown()}", str(c.value)) for c in arrays]
-
-    @cached_property
-    def _scalars(self) -> dict[int, str]:
-        """The constants that are one number and stay it: they are shown where they are used."""
-        return {c.value.number: str(c.array) for c in self.constants if not c.value.shape and not c.written}
-
-    def _shown_results(self) -> list[str]:
-        lines = ["# results"]
-        lines += [f"{effect.name}.{effect.slot} = {effect.value!r}" for effect in self.effects]
-        shown = mapped(lambda leaf: _Text(self._name(leaf.owner)) if isinstance(leaf, Same) else leaf, self.outputs)
-        return [*lines, f"return {shown!r}"]
-
-    def _name(self, owner: Owner) -> str:
-        if isinstance(owner, int):
-            return self.inputs[owner].name
-        names = [reference.name for reference in self.references if reference.owner is owner]
-        return names[0] if names else "a tensor from outside"
 
     # --- checks
 
@@ -560,13 +289,6 @@ class Program:
             arrays.append(np.ones(reference.value.shape, reference.value.dtype) if holder is None else holder.array)
         arrays += [constant.array for constant in self.constants]
         return {number: np.array(array) for number, array in zip(self._sources, arrays, strict=True)}
-
-
-class _Text(str):
-    """A name that shows without quotes."""
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def _tensor(owner: Owner, tensors: Sequence[Tensor]) -> Tensor:
@@ -618,23 +340,3 @@ def _executed(instruction: Instruction, name: str, table: Table) -> list[str]:
     """The lines that run an instruction; kernels may give NumPy scalars, which become arrays again."""
     flat = [f"v{v.number} = np.asarray(v{v.number})" for v in instruction.outputs if not v.shape]
     return [instruction.text(name, table), *flat]
-
-
-def short_place(place: Place) -> str:
-    """The file's own name and the line."""
-    return f"{place.filename.rsplit('/', 1)[-1]}:{place.line}"
-
-
-def aligned(code: str, *notes: str) -> str:
-    """Code with remarks in a column to its right."""
-    return f"{code:<44}  # {'   '.join(note for note in notes if note)}"
-
-
-def _shown(instruction: Instruction, table: Table) -> str:
-    made = ", ".join(str(value) for value in instruction.outputs)
-    return aligned(instruction.text(instruction.op, table), made, short_place(instruction.place))
-
-
-def _short(value: Any) -> str:
-    text = " ".join(repr(value).split()) if not isinstance(value, np.ndarray) else " ".join(str(value).split())
-    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -1,0 +1,68 @@
+"""Memory formats: the order in which the dimensions of a tensor lie in memory, apart from that of its shape.
+
+Of a batch of images (batch, channels, height, width), `channels_last` keeps the channels of each pixel side by side.
+"""
+
+from typing import Any
+
+from numpy import ndarray
+
+from pellucid import dtypes
+from pellucid.ops.arguments import Shape, refusal
+
+RANKS = {dtypes.channels_last: 4, dtypes.channels_last_3d: 5}
+
+
+def check_format(memory_format: Any, rank: int) -> bool:
+    """Whether a format moves dimensions; one that cannot move these is refused.
+
+    >>> check_format(dtypes.channels_last, 4), check_format(dtypes.contiguous_format, 4)
+    (True, False)
+    """
+    needed = RANKS.get(memory_format)
+    if needed not in (None, rank):
+        name = "channels_last" if needed == 4 else "channels_last_3d"
+        raise refusal(RuntimeError, f"required rank {needed} tensor to use {name} format", f"it has {rank} dimensions")
+    return needed is not None
+
+
+def order_of(rank: int) -> list[int]:
+    """The dimensions as they lie in memory with the channels last.
+
+    >>> order_of(4)
+    [0, 2, 3, 1]
+    """
+    return [0, *range(2, rank), 1]
+
+
+def shape_order(rank: int) -> list[int]:
+    """The way back: where in memory each dimension lies."""
+    return [0, rank - 1, *range(1, rank - 1)]
+
+
+def channels_last_copy(a: ndarray) -> ndarray:
+    """A copy whose channels lie last in memory; the shape stays.
+
+    >>> import numpy as np
+    >>> channels_last_copy(np.zeros((2, 3, 4, 5), np.int8)).strides
+    (60, 1, 15, 3)
+    """
+    return a.transpose(order_of(a.ndim)).copy("C").transpose(shape_order(a.ndim))
+
+
+def is_channels_last(a: ndarray) -> bool:
+    """Whether an array lies in memory with the channels last; a dimension of size 1 may lie anywhere."""
+    return bool(a.transpose(order_of(a.ndim)).flags.c_contiguous)
+
+
+def steps_channels_last(shape: Shape) -> tuple[int, ...]:
+    """The strides, in elements, of a shape with the channels last.
+
+    >>> steps_channels_last((2, 3, 4, 5))
+    (60, 1, 15, 3)
+    """
+    steps, step = [0] * len(shape), 1
+    for axis in reversed(order_of(len(shape))):
+        steps[axis] = step
+        step *= shape[axis]
+    return tuple(steps)
