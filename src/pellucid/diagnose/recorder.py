@@ -33,7 +33,6 @@ __all__ = ["Recorder", "Step", "record_script"]
 
 ndarray = np.ndarray
 MEGABYTE = 1_000_000
-LARGE = 1 << 14  # bytes of a gradient
 RANK = {"spike": 1, "exception": 2, "non-finite": 3, "signal": 4, "asked": 4}  # a file gives way to a higher one only
 ENOUGH, MANY = 10, 50  # losses before a spike is looked for, and losses that are remembered
 
@@ -153,7 +152,7 @@ class Recorder:
         loss = tensors[0].array
         self.losses.append(np.array(loss))
         gradients = self._gradients()
-        self.graded, self.squares = list(gradients), squares_of(list(gradients.values()))
+        self.graded, self.squares = list(gradients), squares_of(gradients.values())
         value = float(loss.real) if loss.size == 1 else 0.0
         if not math.isfinite(value):
             self._trigger(Cause("non-finite", f"the loss is {value:g}", self._backward_spot()))
@@ -297,20 +296,19 @@ def held(steps: Sequence[Step]) -> int:
     return sum(step.bytes for step in steps) + steps[-1].shared
 
 
-def squares_of(arrays: Sequence[np.ndarray]) -> float:
+def squares_of(arrays: Iterable[np.ndarray]) -> float:
     """The sum of squares of all elements: cheap, and the same bits give the same sum.
-
-    A call of NumPy's costs more than a small array, and moving a large one more than a call: the small ones are joined.
 
     >>> squares_of([np.array([3.0, 4.0]), np.ones((2, 2))])
     29.0
     """
-    parts = [array for array in arrays if array.nbytes > LARGE]
-    small = [array for array in arrays if array.nbytes <= LARGE]
-    for kind in dict.fromkeys([array.dtype for array in small]):
-        parts.append(np.concatenate([array.reshape(-1) for array in small if array.dtype == kind]))
-    wide = [part if part.dtype.itemsize > 2 else part.astype(np.float32) for part in parts]
-    return sum([float(np.vdot(part, part).real) for part in wide], 0.0)
+    total = 0.0
+    for array in arrays:
+        flat = array.reshape(-1)
+        if flat.dtype.itemsize <= 2:
+            flat = flat.astype(np.float32)
+        total += float(flat.dot(flat) if flat.dtype.kind != "c" else np.vdot(flat, flat).real)
+    return total
 
 
 def spread_of(values: Iterable[float]) -> tuple[float, float]:
