@@ -13,7 +13,7 @@ from importlib.util import find_spec as _find_spec
 from math import e, inf, nan, pi
 from typing import Any as _Any
 
-from pellucid import interop, ops, random, return_types
+from pellucid import _loading, interop, ops, random, return_types
 from pellucid._version import __version__
 from pellucid.core import attributes as _attributes
 from pellucid.core.allocator import keep_memory as _keep_memory
@@ -177,6 +177,9 @@ _ABSENT = {
         FloatStorage HalfStorage IntStorage LongStorage ShortStorage StorageBase classes from_file lobpcg quasirandom
         thread_safe_generator""",
 }
+
+
+_loading.loaded()
 
 
 def __getattr__(name: str) -> _Any:
