@@ -256,3 +256,35 @@ def test_a_departure_is_mended_with_the_tensor_itself(line, better, tmp_path):
     first = examined(script).findings[0]
     assert (first.code, first.spot.line) == ("left-the-graph", 8)
     assert better in first.fix
+
+
+@pytest.mark.parametrize(("hopeless", "passes"), [(True, 5), (False, 50)])
+def test_a_run_whose_gradients_are_finite_is_followed_longer(hopeless, passes):
+    """The log of a negative number is NaN, its derivative is not: the model still changes, for what that is worth."""
+    weight = pellucid.nn.Parameter(pellucid.tensor([-1.0, float("nan") if hopeless else -2.0]))
+    optimizer = pellucid.optim.SGD([weight], lr=0.01)
+    with doctor(stop_when_failed=True) as watch:
+        for _ in range(100):
+            optimizer.zero_grad()
+            weight.log().sum().backward()
+            optimizer.step()
+    assert f"{passes} times in a row" in watch.stopped
+
+
+@pytest.mark.parametrize("step", [3, 23])
+def test_a_gradient_that_breaks_in_a_pass_between_samples_is_found(step):
+    weight = pellucid.nn.Parameter(pellucid.ones(3))
+    optimizer = pellucid.optim.SGD([weight], lr=0.0)
+    with doctor() as watch:
+        for number in range(30):
+            optimizer.zero_grad()
+            (weight * (0.0 if number == step else 1.0)).square().sum().sqrt().backward()
+            optimizer.step()
+    assert watch.errors[0].code == "sqrt-at-zero" and watch.errors[0].since == step
+
+
+def test_probabilities_that_are_the_labels_are_no_second_softmax():
+    swapped = Path(__file__).parent / "doctor_corpus" / "broken" / "loss-input-mismatch__soft_labels_swapped.py"
+    with doctor() as watch, contextlib.redirect_stdout(io.StringIO()), as_torch():
+        runpy.run_path(str(swapped), run_name="__main__")
+    assert [finding.code for finding in watch.errors] == ["loss-input-mismatch"]

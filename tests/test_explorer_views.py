@@ -129,7 +129,7 @@ SAID = """async ([id, place]) => {
         (3, 1, "turned[0, 1] = z[1, 0]. Backward, its gradient goes the same way back.", ["14", "14"]),
         (4, 2, "folded[1, 0] = z[0, 2]. Backward", ["33", "33"]),
         (5, 1, "p[0, 1] = z[0, 0]·turned[0, 1] + z[0, 1]·turned[1, 1] + z[0, 2]·turned[2, 1]", None),
-        (7, 0, "sum(p)[] = p[0, 0] + p[0, 1] + p[1, 0] + p[1, 1]", None),
+        (7, 0, "sum(p) = p[0, 0] + p[0, 1] + p[1, 0] + p[1, 1]", None),
     ],
 )
 def test_each_element_is_led_back_to_its_sources(opened, gallery, node, place, sentence, lit):

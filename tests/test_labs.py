@@ -137,14 +137,15 @@ def test_numbers_of_the_texts():
 
 
 def test_the_doctor_on_the_broken_loop(tmp_path):
-    """The first NaN in pass 0, from the logarithm of a negative output; no zero_grad; a rate that is too high."""
+    """The first NaN in pass 0, from the log of the lowest output; no zero_grad; a rate too high; saturation later."""
     work, found = started("broken-training", tmp_path / "work"), tmp_path / "findings.json"
     printed = tmp_path / "printed"
     assert elsewhere.run(["-m", "pellucid", "doctor", "broken.py", "--json", str(found)], work, printed, 120) == 1
     findings = {finding["code"]: finding for finding in json.loads(found.read_text())["findings"]}
-    assert {"log-of-zero", "missing-zero-grad", "learning-rate-too-high"} <= findings.keys()
+    assert {"log-of-zero", "missing-zero-grad", "learning-rate-too-high", "saturated-activation"} <= findings.keys()
     first = findings["log-of-zero"]
-    assert first["line"] == 14 and "first seen in pass 0" in first["evidence"] and "the log of -0." in first["message"]
+    assert first["line"] == 14 and "first seen in pass 0" in first["evidence"]
+    assert first["message"] == "the log of -0.533 was taken"  # the lowest output of all, not the first that is negative
 
 
 def test_eight_mistakes_and_things_to_try():

@@ -543,7 +543,7 @@ def test_a_differentiable_step_is_the_step(name):
             recorded.grad = plain.grad.clone().requires_grad_()
             one.step()
             other.step()
-        np.testing.assert_allclose(recorded.detach().numpy(), plain.numpy(), rtol=1e-13)
+        np.testing.assert_allclose(recorded.detach().numpy(), plain.numpy(), rtol=1e-9)  # counters are float32
         assert recorded.requires_grad and recorded.grad_fn is not None
 
 

@@ -116,6 +116,19 @@ torch.utils.swap_tensors(a, b)
 (b * 2).sum().backward()
 print(a, b, a.grad, b.grad, type(b).__name__)
 """,
+    "models as functions, of old": """
+import torch
+from functorch import combine_state_for_ensemble, grad, make_functional, make_functional_with_buffers, vmap
+torch.manual_seed(3)
+net = torch.nn.Linear(2, 1)
+function, parameters = make_functional(net)
+gradients = grad(lambda given, x: function(given, x).square().sum())(parameters, torch.ones(3, 2))
+print([g.tolist() for g in gradients], [p.requires_grad for p in parameters])
+models = [torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)).eval() for _ in range(3)]
+function, parameters, buffers = combine_state_for_ensemble(models)
+print(vmap(function, in_dims=(0, 0, None))(parameters, buffers, torch.ones(1, 2)))
+print([tuple(p.shape) for p in make_functional_with_buffers(models[0])[2]])
+""",
     "names that libraries import": """
 import torch
 from torch.distributions.utils import _standard_normal, _sum_rightmost
@@ -127,7 +140,7 @@ from torch.utils.checkpoint import get_device_states, set_device_states
 torch.manual_seed(3)
 print(_standard_normal(torch.Size([2]), torch.float32, None), _sum_rightmost(torch.ones(2, 3), 1))
 set_device_states(*get_device_states(torch.ones(2)))
-print(torch.cuda._initialized)
+print(torch.cuda._initialized, torch.version.__version__.split("+")[0] == torch.__version__.split("+")[0])
 timer = Timer('''
     y = torch.ones(2)
     y + x

@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import pellucid
+from pellucid import version
 from pellucid.absent import absent_module
 from pellucid.core.provenance import here
 from pellucid.torch_version import TorchVersion
@@ -33,6 +34,8 @@ class Torch(types.ModuleType):
         self.__version__ = VERSION
         self.__path__: list[str] = []
         self.__file__ = pellucid.__file__
+        self.version = types.ModuleType("torch.version", "PyTorch's version, which is the one that scripts ask for.")
+        self.version.__dict__.update({**vars(version), "__name__": "torch.version", "__version__": str(VERSION)})
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -54,7 +57,7 @@ def missing(path: str) -> str:
 
 
 # Modules of other packages that take PyTorch's tensors apart: ours do the same for Pellucid's.
-BESIDE = {"functorch": "pellucid.func", "safetensors.torch": "pellucid.serialization.safetensors"}
+BESIDE = {"functorch": "pellucid.functorch", "safetensors.torch": "pellucid.serialization.safetensors"}
 
 
 # What only several processes need: programs import it at their head, and use it when torchrun starts them.
@@ -78,6 +81,8 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         if spec.name == "torch":
             return Torch()
+        if spec.name == "torch.version":
+            return sys.modules["torch"].version  # type: ignore[no-any-return]
         path = BESIDE.get(spec.name) or f"pellucid{spec.name.removeprefix('torch')}"
         try:
             module = importlib.import_module(path)

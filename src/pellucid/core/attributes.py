@@ -376,7 +376,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     >>> pellucid.ones(2).numpy()
     array([1., 1.], dtype=float32)
     """
-    if current_node(self) is not None and not force:
+    if not force and current_node(self) is not None and modes.current().grad:
         raise RuntimeError(
             explain(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
@@ -505,8 +505,7 @@ def __repr__(self: Tensor) -> str:
         return repr(array)
     node = current_node(self)
     suffix = [] if node is None else ["requires_grad=True" if isinstance(node, Leaf) else f"grad_fn=<{node.name()}>"]
-    ours = type(self).__module__.startswith("pellucid.")
-    return format_tensor(np.asarray(array), suffix, "tensor(" if ours else f"{type(self).__name__}(")
+    return format_tensor(np.asarray(array), suffix, f"{self.shown_as}(")
 
 
 @attribute

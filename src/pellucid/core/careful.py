@@ -21,7 +21,7 @@ from pellucid.core.kinds import Kind, layers, plain
 from pellucid.core.modes import Mode
 from pellucid.core.packing import note_exposed, pack
 from pellucid.core.primitive import BOUND, TABLE, Primitive, conjugated
-from pellucid.core.provenance import Place, getframe, here
+from pellucid.core.provenance import Place, getframe, here, outside
 from pellucid.core.tensor import Node, Tensor, pick, wrap
 from pellucid.core.views import current_array, current_node, shares_memory, view_of
 from pellucid.errors import explain
@@ -78,11 +78,12 @@ def declined(inputs: Sequence[Any]) -> bool:
     """Whether an operator met a stranger: Python then asks the stranger's class. Functions refuse strangers."""
     if len(inputs) != 2 or all(isinstance(value, OURS) for value in inputs):
         return False
-    return by_operator(getframe(3))
+    return by_operator()
 
 
-def by_operator(frame: FrameType) -> bool:
-    """Whether a frame calls out by an operator, as `x + y` does and `torch.add(x, y)` does not."""
+def by_operator() -> bool:
+    """Whether the user's line calls by an operator, as `x + y` does and `torch.add(x, y)` does not."""
+    frame = outside(getframe(1))
     return frame.f_code.co_code[frame.f_lasti] in OPERATORS
 
 

@@ -45,7 +45,8 @@ def in_place(operation: Operation, name: str) -> Operation:
             return self
         mode = modes.MODE.get()
         if mode is None or not mode.saved_hooks:
-            return overwrite(self, operation(self, *args, **kwargs), name)
+            result = operation(self, *args, **kwargs)
+            return result if result is NotImplemented else overwrite(self, result, name)
         source = wrap(np.array(self.array) if isinstance(self.array, np.ndarray) else self.array, current_node(self))
         args = tuple(source if value is self else value for value in args)
         return overwrite(self, operation(source, *args, **kwargs), name)  # saved-tensor hooks see what will stay

@@ -82,7 +82,7 @@ def saved_attribute(node: Node, name: str) -> Tensor:
     """
     known = SAVED.get(name.removeprefix("_saved_")) if name.startswith("_saved_") else None
     found = None if known is None else dict(named_values(node, saved_values(node))).get(known)
-    if found is None:
+    if known is None or found is None:
         raise AttributeError(f"'{node.name()}' object has no attribute '{name}'", name=name, obj=node)
     home = node if known == "y" else dict(zip(INPUTS, node.inputs, strict=False)).get(known)
     if isinstance(home, Leaf) and home.variable is not None and home.variable.array is found:

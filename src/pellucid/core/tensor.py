@@ -336,6 +336,7 @@ class Tensor(Operators):
     """
 
     __slots__ = ("__dict__", "__weakref__", "_grad", "array", "cut", "node", "window")
+    shown_as = "tensor"  # what a tensor of this class is called when it is printed
 
     array: Any  # the ndarray (or another kind of array)
     node: Node | None  # how it was computed; None: it does not require grad

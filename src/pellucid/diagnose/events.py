@@ -153,9 +153,7 @@ class Flow:
     place: Place
     into: "Parameter | None"  # the leaf it went to, if it was one
     target: Operation | None  # the operation it went to, if not
-    arriving: (
-        Any  # the array that came in (for several results, a list), while the pass is open
-    )
+    arriving: Any  # the array that came in (for several results, a list), while the pass is open
     gradient: Any  # the array that went out, while the pass is open
     incoming: float = 0.0  # the norm of the gradient that came in
     outgoing: float = 0.0  # the norm of the gradient that went to this input
@@ -369,13 +367,9 @@ class Pass:
 
 def is_finite(array: Any) -> bool:
     """Whether an array has no NaN and no Inf; arrays of other kinds count as finite."""
-    if not isinstance(array, np.ndarray):
-        return True
-    if array.dtype is FLOAT:
-        flat = array.reshape(-1)
-        if math.isfinite(np.dot(flat, flat)):
-            return True
-    elif array.dtype.kind not in "fcV":
+    if isinstance(array, np.generic):
+        array = np.asarray(array)
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fcV":
         return True
     if array.dtype.kind == "V" or array.dtype.itemsize == 2:
         array = array.astype(np.float32)

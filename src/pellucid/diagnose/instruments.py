@@ -116,7 +116,7 @@ def _parameters_in(trace: Trace, member: Any) -> frozenset[Any]:
 def _call(trace: Trace, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = trace.enter(self, tensors_in(args, kwargs))
+        call = trace.enter(self, tensors_in(*args, *kwargs.values()))
         try:
             result = original(self, *args, **kwargs)
         except BaseException:

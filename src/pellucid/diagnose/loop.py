@@ -28,6 +28,7 @@ from pellucid.diagnose.events import (
 from pellucid.diagnose.values import Values, assigned_name, memory_of
 
 REMEMBERED = 1000  # gradient norms kept of one parameter
+TIDYING = 8  # passes after which entries of tensors that are gone are dropped
 
 
 class Loop(Values):
@@ -123,9 +124,10 @@ class Loop(Values):
         self._held = 0
         self.roots = [(root, event) for root, event in self.roots if root() is not None]
         self.results = [entry for entry in self.results if entry[0]() is not None]
-        self._known = {key: entry for key, entry in self._known.items() if entry[0]() is not None}
-        self._places = {key: entry for key, entry in self._places.items() if entry[0]() is not None}
-        self._written = {key: entry for key, entry in self._written.items() if entry[0]() is not None}
+        if done.number % TIDYING == 0:
+            self._known = {key: entry for key, entry in self._known.items() if entry[0]() is not None}
+            self._places = {key: entry for key, entry in self._places.items() if entry[0]() is not None}
+            self._written = {key: entry for key, entry in self._written.items() if entry[0]() is not None}
 
     def _alive(self) -> Iterator[tuple[Parameter, Tensor]]:
         for parameter in list(self.parameters.values()):

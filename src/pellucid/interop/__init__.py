@@ -44,11 +44,9 @@ _later("_make_subclass", "pellucid.interop.subclasses")
 
 
 def _first_subclass(cls: type[Tensor], **options: Any) -> None:
-    """A class derived from Tensor by a user brings the module in that makes room for such."""
-    if cls.__module__.startswith("pellucid."):
-        super(Tensor, cls).__init_subclass__(**options)
-    else:
-        import_module("pellucid.interop.subclasses").adopt(cls, **options)
+    """A class derived from Tensor brings the module in that makes room for such."""
+    super(Tensor, cls).__init_subclass__(**options)
+    import_module("pellucid.interop.subclasses").adopt(cls)
 
 
 setattr(Tensor, "__init_subclass__", classmethod(_first_subclass))  # noqa: B010 (mypy)

@@ -70,7 +70,7 @@ def ravel(a: Any, order: str = "C") -> Tensor:
 @named("transpose", "permute_dims")
 def transpose(a: Any, axes: Any = None) -> Tensor:
     values = lift(a)
-    return values.permute(_reversed(values) if axes is None else tuple(int(i) for i in axes))
+    return values.permute(_reversed(values) if axes is None else tuple(int(i) for i in np.atleast_1d(axes)))
 
 
 @named("matrix_transpose", "linalg.matrix_transpose")
@@ -163,10 +163,9 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
 def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
     values = lift(a)
     if axis is None:
-        return torch.roll(values.reshape((-1,)), shift).reshape(tuple(values.shape))
-    count = max(len(part) if isinstance(part, (tuple, list)) else 1 for part in (shift, axis))
-    shifts, axes = (tuple(part) if isinstance(part, (tuple, list)) else (part,) * count for part in (shift, axis))
-    return torch.roll(values, shifts * (count // len(shifts)), axes * (count // len(axes)))
+        return torch.roll(values.reshape((-1,)), int(np.sum(shift))).reshape(tuple(values.shape))
+    pairs = [(int(by), int(along)) for by, along in np.broadcast(shift, axis)]
+    return torch.roll(values, *zip(*pairs, strict=True)) if pairs else values.clone()
 
 
 # --- repeated
@@ -189,7 +188,7 @@ def tile(A: Any, reps: Any) -> Tensor:
 
 @named("repeat")
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Tensor:
-    values, axis = flat(lift(a), axis)
+    values, axis = flat(lift(a), None if np.ndim(a) == 0 else axis)
     return torch.repeat_interleave(values, repeats if isinstance(repeats, int) else lift(repeats), axis)
 
 

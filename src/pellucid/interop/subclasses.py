@@ -49,7 +49,7 @@ def disabled_torch_function(cls: Any, func: Function, types: Any, args: Any = ()
     return func(*args, **(kwargs or {}))
 
 
-NOT_ASKED = classmethod(disabled_torch_function)
+NOT_ASKED: Any = classmethod(disabled_torch_function)
 
 
 def wants_to_be_asked(value: Any) -> bool:
@@ -227,12 +227,12 @@ def _asking_members() -> dict[str, Any]:
     return members
 
 
-def adopt(cls: type[Tensor], **options: Any) -> None:
-    """A class that a user derives from Tensor is asked from now on, unless what it derives from is not."""
-    super(Tensor, cls).__init_subclass__(**options)
+def adopt(cls: type[Tensor]) -> None:
+    """A class that is derived from Tensor is asked from now on, unless it says that it does not want to be."""
     if not _overrides(cls):
         return
     prepare()
+    cls.shown_as = cls.__name__
     kinds = cls.__mro__[: cls.__mro__.index(Tensor)]
     own = {name for kind in kinds for name in vars(kind)}
     for name, member in _asking_members().items():

@@ -83,6 +83,8 @@ class Buffer(Tensor, metaclass=_Named):
     ['steps']
     """
 
+    __torch_function__ = NOT_ASKED
+
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
         source = empty(0) if data is None else data
         made = source.detach().requires_grad_(source.requires_grad)
@@ -154,6 +156,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """
 
     cls_to_become = Tensor
+    __torch_function__ = NOT_ASKED
 
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True

@@ -8,9 +8,8 @@ import statistics
 import textwrap
 import timeit
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
-
-import pellucid as torch
 
 __all__ = ["Measurement", "Timer"]
 
@@ -59,7 +58,8 @@ class Timer:
         description: str | None = None, env: str | None = None, num_threads: int = 1, language: Any = None,
     ) -> None:  # fmt: skip
         stmt, setup = (textwrap.dedent(code).strip() for code in (stmt, setup))
-        self._timer = timeit.Timer(stmt, setup or "pass", timer, {"torch": torch, **(globals or {})})
+        known = {"torch": import_module("pellucid"), **(globals or {})}
+        self._timer = timeit.Timer(stmt, setup or "pass", timer, known)
         self._title = ": ".join(part for part in (label or stmt, sub_label, description) if part)
 
     def timeit(self, number: int = 1_000_000) -> Measurement:

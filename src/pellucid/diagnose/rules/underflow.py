@@ -232,9 +232,7 @@ def _met_by_logarithm(done: Pass) -> set[Operation]:
         maker, array = value.maker, array_of(value)
         if maker is None or maker in found or array is None or not (array == 0).any():
             continue
-        if (
-            maker.op in EXPONENTIALS and array.max() == 1
-        ):  # exp(x - x.max()): small ones may vanish
+        if maker.op in EXPONENTIALS and array.max() == 1:  # exp(x - x.max()): small ones may vanish
             continue
         found.add(maker)
         stack.extend(maker.inputs)

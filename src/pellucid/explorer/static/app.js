@@ -132,7 +132,8 @@ class App {
     if (model.nodes.length > 60) return null;
     const meeting = model.arriving.findIndex((uses) => uses.length > 1);
     if (meeting >= 0) return meeting;
-    const odd = model.nodes.find(({ id }) => model.size(id) !== null && !(model.size(id) > 1e-6 && model.size(id) < 1e6));
+    const ordinary = (size) => size === null || (size > 1e-6 && size < 1e6);
+    const odd = model.nodes.find(({ id }) => !ordinary(model.size(id)));
     return odd ? odd.id : null;
   }
 

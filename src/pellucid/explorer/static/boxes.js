@@ -53,7 +53,8 @@ function heading(node, width) {
   const called = nameEnd(node.called, 13);
   const told = called.startsWith(node.op) || ["input", "constant", "parameter"].includes(op); // then the name needs more
   const beside = called.length <= room || !told;
-  const name = svgEl("text", { x: 11, y: 23, class: "name", text: beside ? nameEnd(called, Math.max(room, 4)) : called });
+  const text = beside ? nameEnd(called, Math.max(room, 4)) : called;
+  const name = svgEl("text", { x: 11, y: 23, class: "name", text });
   return beside
     ? [name, svgEl("text", { x: width - 11, y: 23, class: "op-name", "text-anchor": "end", text: op })]
     : [name];

@@ -13,6 +13,15 @@ const SHAPES = {
   save: "M10,3v9M6,8l4,4l4,-4M3,17h14",
 };
 
+/** The keys that do the same as the buttons: as a tooltip tells them, and as screen readers know them. */
+const KEYS = {
+  first: { told: "Home", key: "Home" },
+  back: { told: "←", key: "ArrowLeft" },
+  play: { told: "space", key: "Space" },
+  next: { told: "→", key: "ArrowRight" },
+  last: { told: "End", key: "End" },
+};
+
 function icon(name) {
   return svgEl(
     "svg",
@@ -34,6 +43,8 @@ function headOf(app) {
     class: "search",
     placeholder: "Search: name, op, nan, grad>1e3",
     "aria-label": "Search the nodes",
+    title: "Search the nodes (/)",
+    "aria-keyshortcuts": "/",
     oninput: () => app.find(app.searchField.value),
     onkeydown: (event) => event.key === "Enter" && app.nextHit(),
   });
@@ -79,13 +90,18 @@ function zoomBarOf(app) {
 
 /** Forward or backward, and the steps. */
 function transportOf(app) {
-  const button = (shape, label, name, act) =>
-    el("button", { type: "button", class: name, "aria-label": label, title: label, onclick: act }, icon(shape));
+  const button = (shape, label, name, act) => {
+    const { told, key } = KEYS[name];
+    const named = { class: name, "aria-label": label, title: `${label} (${told})`, "aria-keyshortcuts": key };
+    return el("button", { type: "button", ...named, onclick: act }, icon(shape));
+  };
   app.modes = ["forward", "backward"].map((mode) =>
     el("button", {
       type: "button",
       class: `mode ${mode}`,
       text: mode === "forward" ? "Forward →" : "← Backward",
+      title: `The ${mode} pass (${mode[0]})`,
+      "aria-keyshortcuts": mode[0],
       "aria-pressed": "false",
       onclick: () => app.setMode(mode),
     }),

@@ -2,7 +2,7 @@
 // every box then shows its share, folded modules the sum of theirs.
 
 const LENSES = {
-  time: { title: "Time", text: milliseconds, of: (node) => (node.ms || []).reduce((sum, each) => sum + (each || 0), 0) },
+  time: { title: "Time", text: milliseconds, of: (node) => (node.ms ? node.ms[0] + node.ms[1] : 0) }, // null counts as 0
   memory: { title: "Memory kept", text: bytes, of: (node) => node.saved || 0 },
 };
 const MEASURED =
@@ -88,11 +88,12 @@ function costPanel(app) {
     const link = el("button", {
       type: "button",
       class: "link",
-      text: node.called,
+      text: node.called.replace(/[.:]/g, "$&\u200b"), // a long path may break where its parts meet
       onclick: () => app.select(node.id, true),
     });
     const numbers = lens === "time" ? node.ms.map((each) => (each === null ? "?" : text(each))) : [text(of(node))];
-    return el("tr", {}, el("td", {}, link), ...[...numbers, percent(of(node), total)].map((text) => el("td", { text })));
+    const cells = [...numbers, percent(of(node), total)].map((text) => el("td", { text }));
+    return el("tr", {}, el("td", {}, link), ...cells);
   };
   const more = costly.length - MOST_COSTS;
   return el(

@@ -55,7 +55,8 @@ function besideText(model, node) {
   const { grad, apart } = node.beside;
   const given = single(grad) === null ? describe(grad) : shown(single(grad));
   if (apart === null) return `gradient ${given}, here none`;
-  return `gradient ${given}, ${num(apart) === 0 ? "the same" : `ours is off by ${brieflyShown(num(apart))} of its size`}`;
+  if (num(apart) === 0) return `gradient ${given}, the same`;
+  return `gradient ${given}, ours is off by ${brieflyShown(num(apart))} of its size`;
 }
 
 /** Each path by which a gradient arrives: upstream × local = contribution; and their sum. */

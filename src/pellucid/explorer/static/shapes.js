@@ -140,7 +140,8 @@ class ShapeView {
     this.said.textContent = this.sentence(place, from);
     this.slider.setAttribute("aria-valuetext", this.said.textContent);
     this.ghosts.replaceChildren();
-    if (moving && !matchMedia("(prefers-reduced-motion: reduce)").matches) from.forEach((each) => this.fly(each, place));
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    if (moving && !still) from.forEach((each) => this.fly(each, place));
   }
 
   /** A copy of a source's cell moves to the element it becomes part of. */
@@ -149,32 +150,37 @@ class ShapeView {
     const ghost = svgEl("rect", { width: this.cell - 2, height: this.cell - 2, rx: 3 });
     this.ghosts.append(ghost);
     const point = ([x, y]) => ({ transform: `translate(${x}px,${y}px)` });
-    ghost.animate([point(from), point(to)], { duration: HOPS, easing: "ease-in-out", fill: "forwards" }).onfinish = () =>
-      ghost.remove();
+    const flight = ghost.animate([point(from), point(to)], { duration: HOPS, easing: "ease-in-out", fill: "forwards" });
+    flight.onfinish = () => ghost.remove();
   }
 
   sentence(place, from) {
-    const name = ([input, at]) => (this.arrays[input].shape.length ? elementName(this.arrays[input], at) : this.arrays[input].called);
-    const { row } = this.node;
-    const left = elementName(this.node, place);
-    const used = this.repeated(from);
-    return `${left} = ${clip(this.formula(row, from.map(name)), 120)}${used}`;
+    const names = from.map((each) => this.nameOf(each));
+    const left = this.node.shape.length ? elementName(this.node, place) : this.node.called;
+    return `${left} = ${clip(this.formula(this.node.row, names), 120)}${this.repeated(from)}`;
+  }
+
+  nameOf([input, at]) {
+    const each = this.arrays[input];
+    return each.shape.length ? elementName(each, at) : each.called;
   }
 
   formula(row, names) {
     if (VIEWS.includes(row)) return names[0];
-    if (SUMS.includes(row)) return row.startsWith("mean") ? `(${names.join(" + ")}) / ${names.length}` : names.join(" + ");
+    const sum = names.join(" + ");
+    if (SUMS.includes(row)) return row.startsWith("mean") ? `(${sum}) / ${names.length}` : sum;
     if (Object.hasOwn(ROWS, row)) return written(this.node, names);
-    const pairs = names.slice(0, 2 * Math.floor(names.length / 2)).map((_, i) => (i % 2 ? null : `${names[i]}·${names[i + 1]}`));
-    return [...pairs.filter(Boolean), ...(names.length % 2 ? [names[names.length - 1]] : [])].join(" + ");
+    const terms = []; // of a product, in pairs; a bias is left over
+    for (let i = 0; i < names.length; i += 2) terms.push(names.slice(i, i + 2).join("·"));
+    return terms.join(" + ");
   }
 
   /** What is used several times gets as many gradients, which add up. */
   repeated(from) {
-    const [input, at] = from.find(([which]) => this.uses(which) > 1) || [null];
-    if (input === null) return ". Backward, its gradient goes the same way back.";
-    const name = this.arrays[input].shape.length ? elementName(this.arrays[input], at) : this.arrays[input].called;
-    return `. ${name} is used ${this.uses(input)} times: backward, as many gradients come together there and add up.`;
+    const often = from.find(([which]) => this.uses(which) > 1);
+    if (!often) return ". Backward, its gradient goes the same way back.";
+    const many = this.uses(often[0]);
+    return `. ${this.nameOf(often)} is used ${many} times: backward, as many gradients come together there and add up.`;
   }
 
   /** How often each element of an input is used. */
@@ -208,7 +214,8 @@ class Grid {
 
   cellOf(place, number) {
     const [x, y] = this.corner(place);
-    const text = number === undefined || this.cell < 20 ? "" : shown(Number.isInteger(number) ? number : Number(number.toPrecision(2)));
+    const short = number === undefined || Number.isInteger(number) ? number : Number(number.toPrecision(2));
+    const text = short === undefined || this.cell < 20 ? "" : shown(short);
     return svgEl(
       "g",
       { class: "cell", transform: `translate(${x},${y})` },

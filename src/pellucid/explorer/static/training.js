@@ -58,7 +58,7 @@ class TrainingView {
     const many = Math.min(this.loss.length, this.otherLoss.length);
     const parted = this.loss.findIndex((value, i) => i < many && !Object.is(value, this.otherLoss[i]));
     if (parted < 0) return `${mine} and ${theirs} have the same loss at all ${many} steps.`;
-    const ends = `they end at ${shown(this.loss[this.loss.length - 1])} and ${shown(this.otherLoss[this.otherLoss.length - 1])}`;
+    const ends = `they end at ${shown(this.loss.at(-1))} and ${shown(this.otherLoss.at(-1))}`;
     return `${mine} against ${theirs}: the losses first differ at step ${parted}; ${ends}.`;
   }
 

@@ -98,7 +98,8 @@ def _samples_of(name: str, input: Any, rank: int, samples: Any) -> Any:
     shape = tuple(samples.shape)
     if len(shape) != 3 or shape[1:] != wanted[1:] or shape[0] < wanted[0]:
         raise refusal(RuntimeError, f"{name}: Expect _random_samples of size {wanted}, got {shape}")
-    return reshape(bare(samples)[: wanted[0]], (*planes, rank))
+    first: Any = bare(samples)
+    return reshape(first[: wanted[0]], (*planes, rank))
 
 
 def _pooled(rank: int, input: Any, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Any) -> Any:
