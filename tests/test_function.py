@@ -118,6 +118,61 @@ def test_node_and_context():
         y.grad_fn.saved_tensors
 
 
+def test_context_tells_its_name_and_a_bare_node_has_nothing():
+    seen = []
+
+    class Named(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            seen.append((ctx.name(), repr(ctx)))
+            return g * 2
+
+    y = Named.apply(leaf(1.0))
+    y.backward()
+    assert seen == [("NamedBackward", "<context of Named>")]
+    assert not hasattr(object.__new__(type(y.grad_fn)), "note")  # asked before it has a context, as copy.copy does
+
+
+def test_what_a_class_leaves_out_is_named():
+    for method, arguments in (("setup_context", (None, (), None)), ("jvp", (None,)), ("vmap", (None, ()))):
+        with pytest.raises(NotImplementedError, match=method):
+            getattr(Function, method)(*arguments)
+
+
+def test_forward_may_return_what_is_no_tensor():
+    class Count(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return len(x)
+
+    assert Count.apply(leaf(1.0, 2.0)) == 2
+
+
+def test_none_and_whole_numbers_can_be_saved():
+    class Largest(Function):
+        @staticmethod
+        def forward(ctx, x):
+            value, index = x.max(0)
+            ctx.save_for_backward(None, index, x)
+            ctx.mark_non_differentiable(index)
+            return value, index
+
+        @staticmethod
+        def backward(ctx, g, _):
+            nothing, index, x = ctx.saved_tensors
+            assert nothing is None and not index.requires_grad and x.requires_grad
+            return pl.zeros_like(x).index_fill(0, index, 1.0) * g
+
+    x = leaf(1.0, 5.0, 2.0)
+    value, index = Largest.apply(x)
+    (first,) = grad(value, x, create_graph=True)
+    assert index.item() == 1 and first.tolist() == [0, 1, 0]
+
+
 def test_new_style_with_defaults_and_keywords():
     x = leaf(1.0, 2.0)
     assert grad(Scale.apply(x).sum(), x)[0].tolist() == [2, 2]
@@ -249,6 +304,40 @@ def test_mark_dirty():
         Double_.apply(leaf(1.0))
 
 
+def test_mark_dirty_without_a_graph_still_notes_the_write():
+    class Double_(Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.data.mul_(2)
+            ctx.mark_dirty(x)
+            return x
+
+    x, plain = leaf(1.0, 2.0), pl.tensor([3.0, 4.0], dtype=pl.float64)
+    y = x * plain
+    version = plain._version
+    assert Double_.apply(plain) is plain and plain.grad_fn is None and plain._version > version
+    with pytest.raises(InplaceError, match="overwritten by Double_"):
+        y.sum().backward()
+    batched = func.vmap(lambda each: Double_.apply(each * 1))(plain)
+    assert batched.tolist() == [12.0, 16.0]
+
+
+def test_a_view_made_inside_forward_cannot_be_changed_in_place():
+    class First(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return (x * 2)[0]
+
+        @staticmethod
+        def backward(ctx, g):
+            return g.expand(2) * 2
+
+    y = First.apply(leaf(1.0, 2.0))
+    with pytest.raises(RuntimeError, match="made inside the custom function First"):
+        y.add_(1)
+    assert First.apply(pl.ones(2)).add_(1).item() == 3  # nothing is recorded: nothing is bypassed
+
+
 def test_dirty_input_must_be_returned():
     class Lost(Function):
         @staticmethod
@@ -357,6 +446,39 @@ def test_once_differentiable_refuses_a_second_time():
         grad(first, x)
 
 
+def test_once_differentiable_with_several_gradients_and_with_no_graph():
+    class Weighted(Function):
+        @staticmethod
+        def forward(ctx, x, w, times):
+            ctx.save_for_backward(x, w)
+            return x * w * times
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, g):
+            x, w = ctx.saved_tensors
+            return g * w, g * x, None
+
+    class Negative(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return -x
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, g):
+            return -g
+
+    x, w = leaf(3.0), leaf(5.0)
+    dx, dw = grad(Weighted.apply(x, w, 1.0), (x, w), create_graph=True)
+    assert (dx.item(), dw.item()) == (5.0, 3.0)
+    for first in (dx, dw):
+        with pytest.raises(RuntimeError, match="once_differentiable: Weighted"):
+            grad(first, (x, w), retain_graph=True, allow_unused=True)
+    (first,) = grad(Negative.apply(x), x, create_graph=True)
+    assert first.item() == -1 and not first.requires_grad  # it depends on nothing: there is nothing to refuse
+
+
 # --- a wrong backward
 
 
@@ -417,6 +539,24 @@ def test_missing_sum_over_a_broadcast_dimension_is_named(shape, try_):
     assert __file__ in text
     assert x.grad is None
     assert b.grad is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "wrong", "why", "try_"),
+    [
+        ((2, 3), lambda g: g.sum(0), "the gradient was reduced", "grad.expand((2, 3))"),
+        ((2, 3), lambda g: g.sum(1, keepdim=True), "the gradient was reduced", "grad.expand((2, 3))"),
+        ((2, 3), lambda g: g.mT, "the same sizes in another order", "grad.mT"),
+        ((2, 6), lambda g: g.reshape(4, 3), "the same number of elements", "grad.reshape((2, 6))"),
+        ((2, 3), lambda g: pl.ones(5, 7), "a gradient has the shape of the tensor", "a gradient of shape (2, 3)"),
+    ],
+)
+def test_another_shape_of_gradient_is_diagnosed(shape, wrong, why, try_):
+    x = pl.ones(*shape, requires_grad=True)
+    with pytest.raises(RuntimeError) as caught:
+        broken(lambda g: (wrong(g), None)).apply(x, 1.0).sum().backward()
+    assert why in str(caught.value) and try_ in str(caught.value)
+    assert x.grad is None
 
 
 def test_gradient_dtype_follows_the_input():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pellucid as torch
+from pellucid.core import large
 from pellucid.native import kernel as kernels
 from pellucid.native import native, words
 from pellucid.native.language import Unknown, Writer
@@ -33,6 +34,7 @@ def every_word(first: int, last: int, x: Array, y: Array, which: Indices, n: int
                 total += b / (1.0 + float(j // 2 + j % 3))
         at = most(0, least(which[i], n))
         y[i] = total + words.larger(a, 0.25) + words.smaller(a, 0.5) + words.floor(b) + float(at)
+        y[i] *= (3 + words.log(1 + b)) * words.with_sign(2.0, a)
 
 
 @needs_llvm
@@ -46,13 +48,87 @@ def test_a_kernel_says_what_python_says(dtype):
     np.testing.assert_allclose(compiled, plain, rtol=1e-6 if dtype is np.float32 else 1e-14)
 
 
-def test_what_the_language_lacks_is_refused_with_its_words():
-    def wrong(first: int, last: int, x: Array) -> None:
-        while x[0] > 0.0:
-            x[0] = 0.0
+def a_while(first: int, last: int, x: Array) -> None:
+    while x[0] > 0.0:
+        x[0] = 0.0
 
-    with pytest.raises(Unknown, match="a kernel cannot say: while"):
+
+def a_value_alone(first: int, last: int, x: Array) -> None:
+    x[0]  # noqa: B018
+
+
+def an_attribute(first: int, last: int, x: Array) -> None:
+    x.size = 1.0
+
+
+def a_loop_over_values(first: int, last: int, x: Array) -> None:
+    for value in x:
+        x[0] = value
+
+
+def a_plus(first: int, last: int, x: Array) -> None:
+    x[0] = +x[1]
+
+
+def a_power(first: int, last: int, x: Array) -> None:
+    x[0] = x[1] ** 2.0
+
+
+def a_call_of_a_result(first: int, last: int, x: Array) -> None:
+    x[0] = a_plus(0, 1, x)(2.0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (a_while, "while x"), (a_value_alone, r"x\[0\]$"), (an_attribute, r"x\.size$"),
+        (a_loop_over_values, "for value in x"), (a_plus, r"\+x\[1\]$"), (a_power, r"x\[1\] \*\* 2\.0$"),
+        (a_call_of_a_result, r"a_plus\(0, 1, x\)$"),
+    ],
+)  # fmt: skip
+def test_what_the_language_lacks_is_refused_with_its_words(wrong, words):
+    with pytest.raises(Unknown, match=f"a kernel cannot say: {words}"):
         Writer("float").kernel("wrong", wrong)
+
+
+def test_the_words_are_right_as_plain_python_too():
+    x = np.concatenate([np.linspace(-20, 20, 41), [0.3, -0.3, -800.0]])
+    np.testing.assert_allclose([words.exp(each) for each in x], np.exp(x), rtol=1e-15)
+    np.testing.assert_allclose([words.exp_32(each) for each in x[:41]], np.exp(x[:41]), rtol=1e-7)
+    np.testing.assert_allclose([words.sigmoid(each) for each in x[:41]], 1 / (1 + np.exp(-x[:41])), rtol=1e-15)
+    np.testing.assert_allclose([words.tanh_32(each) for each in x], np.tanh(x), rtol=3e-7)
+    assert [words.rounded(each) for each in (0.5, 1.5, -2.7)] == [0.0, 2.0, -3.0]
+
+
+@needs_llvm
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_the_loops_of_large_arrays_say_what_numpy_says(dtype):
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=large.LARGE).astype(dtype) for _ in "ab")
+    for shared, loop, expected in (
+        (large.plus, large.plus_loop, a + b), (large.minus, large.minus_loop, a - b),
+        (large.times, large.times_loop, a * b),
+    ):  # fmt: skip
+        plain = np.empty(100, dtype)
+        loop.function(0, 100, a, b, plain)
+        np.testing.assert_array_equal(shared(a, b), expected)
+        np.testing.assert_array_equal(plain, expected[:100])
+    total, plain = a.copy(), a[:100].copy()
+    large.gather(total, b)
+    large.gather_loop.function(0, 100, plain, b)
+    np.testing.assert_array_equal(total, a + b)
+    np.testing.assert_array_equal(plain, (a + b)[:100])
+
+
+@needs_llvm
+def test_rows_are_added_up_in_parts():
+    rows = np.random.default_rng(0).normal(size=(7, 3))
+    sums = np.zeros((2, 3))
+    large.leading_sum_loop.function(0, 4, rows.reshape(-1), sums.reshape(-1), 3, 4)
+    large.leading_sum_loop.function(4, 7, rows.reshape(-1), sums.reshape(-1), 3, 4)
+    np.testing.assert_allclose(sums, [rows[:4].sum(0), rows[4:].sum(0)], rtol=1e-14)
+    tall = np.random.default_rng(1).normal(size=(3, 1001, 40))  # more than one part: the last is not full
+    np.testing.assert_allclose(large.leading_sum(tall, 2), tall.sum((0, 1)), rtol=1e-11)
 
 
 @native

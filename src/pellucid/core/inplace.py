@@ -60,7 +60,7 @@ def _written_directly(ufunc: np.ufunc, target: Tensor, args: tuple[Any, ...], na
     """Let NumPy write straight into the tensor, when nothing is recorded and no dtype changes."""
     mode = modes.MODE.get()
     array = target.array
-    if type(array) is not np.ndarray or array.dtype.kind != "f":
+    if type(array) is not np.ndarray or not (array.dtype in FLOATS or (ufunc in WHOLE and array.dtype.kind in "iu")):
         return False
     if mode is not None and (mode.listeners or mode.anomaly or mode.tracer is not None):
         return False
@@ -72,16 +72,23 @@ def _written_directly(ufunc: np.ufunc, target: Tensor, args: tuple[Any, ...], na
             value = value.array
             if type(value) is not np.ndarray or value.dtype != array.dtype:
                 return False
-        elif type(value) not in (float, int) or array.dtype.kind != "f":
+        elif type(value) is not int and (type(value) is not float or array.dtype.kind != "f"):
             return False
         operands.append(value)
-    if recording or len(operands) != ufunc.nin or array.dtype.itemsize < 4:
+    if recording or len(operands) != ufunc.nin:
         return False
     if any(isinstance(v, np.ndarray) and v.shape != array.shape and v.size != 1 for v in operands):
         return False
-    ufunc(*operands, out=array)
+    try:
+        ufunc(*operands, out=array)
+    except OverflowError:  # a number beyond the range of the integers: PyTorch takes it modulo their range
+        return False
     aliasing.note_write(array, name)
     return True
+
+
+FLOATS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
+WHOLE = frozenset((np.add, np.subtract, np.multiply))  # of integers they make integers
 
 
 def check_writable(target: Tensor, name: str, alike: bool = False) -> None:

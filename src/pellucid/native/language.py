@@ -138,9 +138,6 @@ class Writer:
         operands = f"{alpha}, {places[0]}, {steps[0]}, {places[1]}, {steps[1]}, {beta}, {places[2]}, {steps[2]}"
         self.emit(f"call void {product}(i32 101, {', '.join(whole)}, {operands})")
 
-    def do_Pass(self, statement: ast.Pass) -> None:
-        pass
-
     def do_Assign(self, statement: ast.Assign) -> None:
         (target,) = statement.targets
         if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):

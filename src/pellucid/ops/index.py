@@ -262,7 +262,11 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     given, value = value, value_for(self, value)
     items = index if type(index) is tuple else (index,)
     if BASIC.issuperset(map(type, items)):
-        copy_into(_basic(self, items), value, "setitem")
+        target = _basic(self, items)
+        if _is_there(target, value):
+            aliasing.note_write(target.array, "setitem")
+        else:
+            copy_into(target, value, "setitem")
         return
     if _is_integers(index) and self.array.ndim:
         same_dtype(self, given)
@@ -277,6 +281,14 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         _assign_mask(view, places.tensor, value)
     else:
         _assign(view, places, axes, value, False)
+
+
+def _is_there(target: Tensor, value: Tensor) -> bool:
+    """Whether a value is the very view it is to be written to: `x[i] += 1` has changed x when it comes here."""
+    new, old = target.window, value.window
+    if old is None or new is None or old.base is not new.base or old.steps != new.steps:
+        return False
+    return value.array.base is target.array.base and not recording(target, value)
 
 
 def _assign_mask(target: Tensor, mask: Tensor, value: Tensor) -> None:
