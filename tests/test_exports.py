@@ -36,6 +36,28 @@ def test_every_operation_is_exported_and_documented():
         assert operation.doc, f"{name} has no documentation"
 
 
+def test_every_method_that_comes_late_is_announced():
+    script = (
+        "import pellucid\n"
+        "from pellucid.core.tensor import Operators\n"
+        "announced = set(vars(Operators))\n"
+        "pellucid.ops.load_families()\n"
+        "late = {name for name, each in vars(Operators).items() if isinstance(each, pellucid.ops.LateMethod)}\n"
+        "print(sorted(set(vars(Operators)) - announced), sorted(late))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[] []", "FAMILIES in ops/__init__.py names the methods that each family brings"
+
+
+def test_a_late_method_is_there_when_asked_for():
+    script = (
+        "import pellucid as torch\n"
+        "print(torch.Tensor.det(torch.eye(2)).item(), torch.eye(2).logdet().item(), hasattr(torch.eye(2), 'nothing'))"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["1.0", "0.0", "False"]
+
+
 def test_a_missing_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="has no attribute 'nothing_like_this'"):
         pellucid.nothing_like_this

@@ -308,7 +308,7 @@ def test_mark_dirty_without_a_graph_still_notes_the_write():
     class Double_(Function):
         @staticmethod
         def forward(ctx, x):
-            x.data.mul_(2)
+            x.mul_(2)
             ctx.mark_dirty(x)
             return x
 

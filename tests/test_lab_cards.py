@@ -190,6 +190,13 @@ def test_T49_two_hundred_bad_files(tmp_path):
         assert caught.value.__suppress_context__ or caught.value.__context__ is None, "no traceback of yaml"
 
 
+def test_a_text_may_be_as_large_as_a_file_and_no_larger():
+    """What an import brings is text before it is parsed: it has the same bound."""
+    assert reading.parse("a: " + "x" * (reading.SIZE - 3), "deck").fields(["a"])["a"].text().startswith("xx")
+    with pytest.raises(LabError, match=r"deck:1:1: the file is larger than 1,000,000 bytes"):
+        reading.parse("a: " + "x" * (reading.SIZE - 2), "deck")
+
+
 def test_a_damaged_file_is_read_or_refused(tmp_path):
     """Bytes changed at random: a deck or our own error, nothing else."""
     file, chance, good = tmp_path / "fuzz.yaml", random.Random(0), SMALL.encode()

@@ -16,7 +16,8 @@ import pytest
 
 import pellucid as torch
 from pellucid.core import modes
-from pellucid.diagnose.flight import bare_name, read_record
+from pellucid.diagnose import flight, plain
+from pellucid.diagnose.flight import bare_name, read_record, same_program
 from pellucid.diagnose.recorder import Recorder
 from pellucid.diagnose.replay import print_replay, replay
 from pellucid.serialization import DamagedFileError
@@ -256,6 +257,51 @@ def test_a_forgotten_zero_grad_is_noticed(tmp_path):
     assert "an earlier step" in str(result)
 
 
+def test_what_was_detached_is_replayed(tmp_path):
+    model = nn.Linear(3, 3)
+
+    def loss():
+        y = model(torch.randn(2, 3))
+        return (y * y.detach()).sum()  # its gradient is y's, half of that of y * y
+
+    train(lambda: (model, loss), tmp_path / "f")
+    result = replay(tmp_path / "f")
+    assert result.exact and result.compared == 3 and any("  detach -> (2, 3)" in line for line in result.trace)
+
+
+def test_gradients_that_were_changed_since_are_compared_by_their_squares(tmp_path):
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with Recorder(model, optimizer, tmp_path / "f") as recorder:
+        model(torch.ones(2, 3)).sum().backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        recorder.dump("after clipping")
+    result = replay(tmp_path / "f")
+    assert result.step.digests == {} and result.exact and result.compared == 2
+    assert result.gradients[result.step.graded[0]].tolist() == [[2.0, 2.0, 2.0]]  # as backward left them
+
+
+def test_what_has_no_plain_form_is_left_out_and_said_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(plain, "FORMS", {})  # as if a row took a class that is not on the list
+    train(convolutions, tmp_path / "f", steps=2)
+    result = replay(tmp_path / "f")
+    assert "has a param that cannot be recorded (pellucid.ops.nn." in str(result)
+    assert result.losses == [] and not result.error and result.different[0] == "the loss of backward 1"
+
+    model = nn.Linear(3, 1)
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.Adam(model.parameters())]
+    optimizers[0].param_groups[0]["note"] = object()
+    with Recorder(model, optimizers, tmp_path / "g") as recorder:
+        model(torch.ones(2, 3)).sum().backward()
+        recorder.dump("look")
+    assert [name for name, _ in read_record(tmp_path / "g").optimizers] == ["Adam"]
+
+
+def test_programs_whose_params_are_arrays_are_not_taken_for_the_same():
+    one, other = ([("row", (0,), (np.arange(3),), 1, 1, None, 0, 5)] for _ in "ab")
+    assert same_program(one, one) and not same_program(one, other)
+
+
 # --- triggers
 
 
@@ -388,6 +434,7 @@ def test_older_steps_give_way(tmp_path):
     record = read_record(tmp_path / "f")
     assert 2 <= len(record.steps) <= 3
     assert record.left_out >= 1
+    assert f"{record.left_out} earlier steps had no room" in str(replay(tmp_path / "f"))
     assert (tmp_path / "f").stat().st_size < 750_000
 
 
@@ -474,6 +521,14 @@ def test_secrets_are_not_stored(tmp_path):
     assert bare_name("/somewhere/else/train.py") == "train.py"
 
 
+def test_a_file_on_another_drive_loses_its_folder(monkeypatch):
+    def relpath(path):
+        raise ValueError("path is on mount 'D:', start on mount 'C:'")  # what Windows says
+
+    monkeypatch.setattr(os.path, "relpath", relpath)
+    assert bare_name("/secret/train.py") == "train.py"
+
+
 def forged(path: Path, copy: Path, change) -> Path:
     """A file whose digests are right and whose contents are not."""
     with zipfile.ZipFile(path) as archive:
@@ -495,6 +550,10 @@ def first_operation(document):
     return document["programs"][0][0]
 
 
+def last_operation(document):
+    return [line for line in document["programs"][0] if line[0] != "backward"][-1]
+
+
 HOSTILE = {
     "no record": lambda d: {},
     "a list": lambda d: [],
@@ -504,6 +563,8 @@ HOSTILE = {
     "no such operation": lambda d: first_operation(d).__setitem__(0, "__import__"),
     "a param of a foreign class": lambda d: first_operation(d).__setitem__(2, [{"form": "Popen", "fields": ["ls"]}]),
     "a param of no kind": lambda d: first_operation(d).__setitem__(2, [{"os.system": "ls"}]),
+    "two leaves in one slot": lambda d: d["steps"][1]["leaves"][0].__setitem__(0, d["steps"][1]["leaves"][1][0]),
+    "more results than there are": lambda d: last_operation(d).__setitem__(4, 2),
     "too many results": lambda d: first_operation(d).__setitem__(4, 3),
     "a shape larger than its bytes": lambda d: d["blocks"][0].update(shape=[1 << 40]),
     "a negative shape": lambda d: d["blocks"][0].update(shape=[-4]),
@@ -524,6 +585,46 @@ def test_a_hostile_file_is_refused(recorded, tmp_path, name):
     assert print_replay(str(path), None) == 2
     with pytest.raises(DamagedFileError):
         replay(path)
+
+
+def test_a_file_of_another_kind_is_refused(recorded, tmp_path, monkeypatch):
+    torch.save({"a": torch.ones(2)}, tmp_path / "weights")
+    with pytest.raises(DamagedFileError, match=r"not written by pellucid\.Recorder"):
+        read_record(tmp_path / "weights")
+    monkeypatch.setattr(flight, "MOST_TEXT", 100)
+    with pytest.raises(DamagedFileError, match="its description has .* more than 100"):
+        read_record(recorded)
+
+
+def no_digests(document):
+    document["steps"][-1].update(digests={}, squares=(1.5).hex())
+
+
+DIFFERENT = {
+    "the loss of backward 1": lambda d: d["steps"][-1].update(losses=[["float32", "0000803f"]]),
+    "the gradient of 0.weight": lambda d: d["steps"][-1]["digests"].update({slot_of(d, "0.weight"): "00"}),
+    "the gradients (the sum of their squares)": no_digests,
+}
+
+
+def slot_of(document, name):
+    return next(str(slot) for slot, _, _, each, _ in document["steps"][-1]["leaves"] if each == name)
+
+
+@pytest.mark.parametrize("what", DIFFERENT)
+def test_what_differs_is_named(recorded, tmp_path, capsys, what):
+    path = forged(recorded, tmp_path / "forged", DIFFERENT[what])
+    assert replay(path).different == [what]
+    assert print_replay(str(path)) == 1
+    out = capsys.readouterr().out
+    assert "NOT the same: 1 of" in out and f"\n    {what}\n" in out
+
+
+def test_an_operation_that_fails_again_is_shown(recorded, tmp_path, capsys):
+    path = forged(recorded, tmp_path / "forged", lambda d: first_operation(d)[1].reverse())
+    assert print_replay(str(path)) == 1
+    out = capsys.readouterr().out
+    assert "  failed: RuntimeError: linear: cannot take" in out and "the loss of backward 1" in out
 
 
 def test_forging_without_a_change_is_accepted(recorded, tmp_path):

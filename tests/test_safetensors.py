@@ -341,6 +341,31 @@ def test_a_file_that_shrinks_while_it_is_read(tmp_path):
     (tmp_path / "a").write_bytes(data[:-100])
     with open(tmp_path / "a", "rb", buffering=0) as file, pytest.raises(DamagedFileError, match="became shorter"):
         _read(file, len(data), "a", True)
+    (tmp_path / "a").write_bytes(data[:50])
+    with open(tmp_path / "a", "rb", buffering=0) as file, pytest.raises(DamagedFileError, match="became shorter"):
+        _read(file, len(data), "a", True)
+
+
+def test_a_header_is_read_only_up_to_a_bound(monkeypatch):
+    data = save({"a": pellucid.ones(2)})
+    length = int.from_bytes(data[:8], "little")
+    monkeypatch.setattr("pellucid.serialization.safetensors.LARGEST_HEADER", length)
+    assert load(data)["a"].tolist() == [1.0, 1.0]
+    monkeypatch.setattr("pellucid.serialization.safetensors.LARGEST_HEADER", length - 1)
+    with pytest.raises(DamagedFileError, match=f"its header has {length:,} bytes, more than {length - 1:,}"):
+        load(data)
+
+
+def test_what_an_old_release_of_the_package_refuses_is_told(monkeypatch, tmp_path):
+    import safetensors.numpy
+
+    def refuse(*_, **__):
+        raise safetensors.SafetensorError("unknown dtype")
+
+    monkeypatch.setattr(safetensors.numpy, "save", refuse)
+    with pytest.raises(TypeError, match=r"cannot be written[\s\S]*refuses it: unknown dtype[\s\S]*update the package"):
+        pellucid.save_file({"a": pellucid.ones(2)}, tmp_path / "a")
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_script_that_imports_safetensors_torch_gets_ours(tmp_path):

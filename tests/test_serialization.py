@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import pellucid
-from pellucid.serialization import DamagedFileError, UnpicklingError, safe_globals
+from pellucid.serialization import DamagedFileError, UnpicklingError, safe_globals, unpickling
 
 SOAK = bool(os.environ.get("PELLUCID_SOAK"))
 
@@ -31,6 +31,7 @@ def content(library):
         "truth": library.tensor([True, False]), "complex": library.tensor([1 + 2j]), "nothing": library.empty(0, 3),
         "number": library.tensor(2.5), "size": library.Size([2, 3]), "list": [1, "a", (2.5, None)], "bytes": b"xy",
         "parameter": library.nn.Parameter(library.ones(2)), "order": OrderedDict(a=1), "set": {1, 2}, "z": 1 + 2j,
+        "device": library.device("cpu"),
     }  # fmt: skip
 
 
@@ -43,7 +44,7 @@ def plain(value):
         return {key: plain(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(part) for part in value]
-    return str(value) if "torch" in str(value) else value
+    return str(value) if "torch" in str(value) or type(value).__name__ == "device" else value
 
 
 def saved(obj, library=pellucid, **options):
@@ -54,6 +55,15 @@ def saved(obj, library=pellucid, **options):
 
 def loaded(data, library=pellucid, **options):
     return library.load(io.BytesIO(data), **options)
+
+
+def archive_of(pickled):
+    """A file of PyTorch's format that holds a pickle and nothing else."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as z:
+        z.writestr("archive/data.pkl", pickled)
+        z.writestr("archive/version", "3\n")
+    return file.getvalue()
 
 
 def test_round_trip():
@@ -110,6 +120,18 @@ def test_safe_globals():
         loaded(data)
 
 
+def test_a_safe_global_may_have_another_name_in_the_file():
+    data = archive_of(b"\x80\x02cother.place\nOld\nK\x07\x85R.")
+    with pytest.raises(UnpicklingError, match=r"other\.place\.Old is not allowed"):
+        loaded(data)
+    with safe_globals([(Known, "other.place.Old")]):
+        assert loaded(data).args == (7,)
+        assert pellucid.serialization.get_safe_globals() == [(Known, "other.place.Old")]
+        pellucid.serialization.clear_safe_globals()
+        with pytest.raises(UnpicklingError, match="Old"):
+            loaded(data)
+
+
 @pytest.mark.parametrize("protocol", [2, 4])
 def test_safe_classes_get_their_state(protocol):
     data = saved(pellucid.nn.Linear(2, 3), pickle_protocol=protocol)
@@ -133,6 +155,15 @@ def test_safe_classes_of_pytorch(torch):
         assert repr(loaded(data)) == repr(nn.Sequential(nn.Linear(2, 3), nn.ReLU()))
     with safe_globals([nn.Sequential, nn.ReLU]), pytest.raises(UnpicklingError, match=r"linear.Linear is not allowed"):
         loaded(data)
+
+
+def test_parameters_of_pytorch_with_attributes(torch):
+    parameter = torch.nn.Parameter(torch.arange(3.0), requires_grad=False)
+    parameter.note = "mine"  # PyTorch then writes the attributes too
+    data = saved({"p": parameter}, torch)
+    assert b"_rebuild_parameter_with_state" in data
+    back = loaded(data)["p"]
+    assert isinstance(back, pellucid.nn.Parameter) and plain(back) == plain(parameter) and not hasattr(back, "note")
 
 
 # --- damage
@@ -222,11 +253,7 @@ def test_gadgets_are_refused_by_name_and_never_run(protocol, tmp_path, monkeypat
     assert len(called) >= 60
     for function in called:
         raw = pickle.dumps(Gadget(function, f"touch {CANARY}"), protocol)
-        archive = io.BytesIO()
-        with zipfile.ZipFile(archive, "w") as z:
-            z.writestr("archive/data.pkl", raw)
-            z.writestr("archive/version", "3\n")
-        for data in (raw, archive.getvalue()):
+        for data in (raw, archive_of(raw)):
             with pytest.raises((UnpicklingError, DamagedFileError)) as refused:
                 loaded(data)
             assert "is not allowed" in str(refused.value) or "damaged" in str(refused.value)
@@ -268,6 +295,50 @@ def test_hostile_archives_are_refused_quickly():
 def test_broken_pickles_are_refused(text):
     with pytest.raises(UnpicklingError):
         loaded(text)
+
+
+def test_pickles_are_bounded(monkeypatch):
+    """Instructions, the stack and the memo; and what refers to an archive, or fills what is no set, is refused."""
+    monkeypatch.setattr(unpickling, "LIMIT", 50)
+    for pickled, message in (
+        (b"N0" * 26 + b"N.", "more than 50 instructions"), (b"N" * 49 + b".", None), (b"N" * 50 + b".", "more than 50"),
+        (b"N" * 49 + b"2.", "more than 50"), (b"K\x01Q.", "an archive that is not there"),
+        (b"\x80\x04](K\x01\x90.", "adds to a list"),
+    ):  # fmt: skip
+        machine = unpickling.Unpickler(pickled, {})
+        if message is None:
+            assert machine.load() is None
+            continue
+        with pytest.raises(UnpicklingError, match=message):
+            machine.load()
+    machine = unpickling.Unpickler(b"", {})
+    for _ in range(50):
+        machine.push(None)
+    with pytest.raises(UnpicklingError, match="stack grows without end"):
+        machine.push(None)
+    machine.memo = dict.fromkeys(range(51))
+    with pytest.raises(UnpicklingError, match="remembers without end"):
+        machine.put(51)
+
+
+def test_an_archive_that_claims_very_many_entries_is_refused_before_it_is_read():
+    data = saved({})
+    place = data.rfind(b"PK\x05\x06")
+    for entries, refused in ((200_000, False), (200_001, True)):
+        wide = b"PK\x06\x06" + struct.pack("<QHHIIQQQQ", 44, 45, 45, 0, 0, entries, entries, 0, 0)
+        with pytest.raises(DamagedFileError) as caught:
+            loaded(data[:place] + wide + data[place:])
+        assert (f"it claims {entries:,} entries" in str(caught.value)) == refused
+
+
+def test_damaged_objects_are_never_made(monkeypatch):
+    """With weights_only=False a pickle may run code: not that of a file whose digests are wrong."""
+    data = bytearray(saved({"a": Known(), "weight": pellucid.ones(50)}))
+    place = data.find(pellucid.ones(50).numpy().tobytes())
+    data[place + 3] ^= 1
+    monkeypatch.setattr(Known, "__init__", lambda *_: pytest.fail("it ran"))
+    with pytest.raises(DamagedFileError, match="SHA-256"):
+        loaded(bytes(data), weights_only=False)
 
 
 def test_tensors_stay_inside_their_memory():

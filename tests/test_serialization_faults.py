@@ -189,6 +189,29 @@ def test_what_is_being_written_is_not_swept_away(tmp_path):
     assert path.read_bytes() == b"slow" and os.listdir(tmp_path) == ["model"]
 
 
+def test_a_file_that_another_save_swept_away_before_it_was_locked(tmp_path, monkeypatch):
+    usual, taken = atomic._lock, []
+
+    def late(handle, wait=True):
+        if not taken:
+            taken.extend(os.listdir(tmp_path))
+            os.unlink(tmp_path / taken[0])
+        return usual(handle, wait)
+
+    monkeypatch.setattr(atomic, "_lock", late)
+    atomic.write_whole(tmp_path / "model", lambda out: out.write(b"whole") and None)
+    assert len(taken) == 1 and (tmp_path / "model").read_bytes() == b"whole" and os.listdir(tmp_path) == ["model"]
+
+
+def test_where_nothing_can_be_locked_nothing_is_swept_away(tmp_path, monkeypatch):
+    """As on Windows: another process may be writing the file that lies there."""
+    monkeypatch.setattr(atomic, "fcntl", None)
+    (tmp_path / ".model.0123456789ab.part").write_bytes(b"another's")
+    pellucid.save({"a": NEW}, tmp_path / "model")
+    assert pellucid.load(tmp_path / "model")["a"].equal(NEW)
+    assert sorted(os.listdir(tmp_path)) == [".model.0123456789ab.part", "model"]
+
+
 # --- what kind of file it becomes
 
 

@@ -5,7 +5,7 @@ made (the ledger of core/aliasing.py knows), or when a NumPy array outside chang
 """
 
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ SAVED = {
 }  # fmt: skip
 
 
-def saved_attribute(node: Node, name: str) -> Tensor:
+def saved_attribute(node: Node, name: str, known: str) -> Tensor:
     """`node._saved_self`, `_saved_result` and their kin: a kept value as a tensor, the user's own where it is a leaf.
 
     >>> import pellucid as torch
@@ -80,9 +80,8 @@ def saved_attribute(node: Node, name: str) -> Tensor:
     >>> y.grad_fn._saved_self is x, x.exp().grad_fn._saved_result
     (True, tensor(20.0855, grad_fn=<ExpBackward0>))
     """
-    known = SAVED.get(name.removeprefix("_saved_")) if name.startswith("_saved_") else None
-    found = None if known is None else dict(named_values(node, saved_values(node))).get(known)
-    if known is None or found is None:
+    found = dict(named_values(node, saved_values(node))).get(known)
+    if found is None:
         raise AttributeError(f"'{node.name()}' object has no attribute '{name}'", name=name, obj=node)
     home = node if known == "y" else dict(zip(INPUTS, node.inputs, strict=False)).get(known)
     if isinstance(home, Leaf) and home.variable is not None and home.variable.array is found:
@@ -90,7 +89,8 @@ def saved_attribute(node: Node, name: str) -> Tensor:
     return wrap(found, home)
 
 
-Node.__getattr__ = saved_attribute  # type: ignore[attr-defined]
+for _name, _known in SAVED.items():  # properties: a `__getattr__` would make every attribute of a node slow to read
+    setattr(Node, f"_saved_{_name}", property(partial(saved_attribute, name=f"_saved_{_name}", known=_known)))
 
 
 def named_values(node: Node, saved: Any) -> Iterable[tuple[str, Any]]:

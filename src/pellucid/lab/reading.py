@@ -161,8 +161,6 @@ def parse(text: str, file: str) -> Node:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise _place(mark, file).error(error.problem or error.context or "this is not YAML") from None
-    except yaml.YAMLError as error:
-        raise Place(file, 1, 1).error(str(error).splitlines()[0]) from None
 
 
 def _place(mark: Any, file: str) -> Place:

@@ -154,7 +154,7 @@ def _refused(error: UnpicklingError, path: str) -> UnpicklingError:
 
 def _unpickled(text: bytes, blocks: Blocks, weights_only: bool) -> Any:
     if weights_only:
-        return Unpickler(text, SAFE | EXTRA.get(), blocks).load()
+        return Unpickler(text, _allowed(), blocks).load()
     return Trusting(io.BytesIO(text), blocks).load()
 
 
@@ -190,7 +190,7 @@ def _load_legacy(data: bytes, path: str, weights_only: bool) -> Any:
     place, parts = 0, []
     try:
         for number in range(5):
-            reader = Unpickler(data, SAFE | EXTRA.get(), blocks, place)
+            reader = Unpickler(data, _allowed(), blocks, place)
             parts.append(reader.load())
             place = reader.place
             if number == 0 and (type(parts[0]) is not int or parts[0] != MAGIC):
@@ -289,6 +289,11 @@ def safe_globals(names: Iterable[Any]) -> Iterator[None]:
         yield
     finally:
         EXTRA.set(before)
+
+
+def _allowed() -> dict[str, Any]:
+    """What weights may use now, by the name in the file: what was added as (class, name) goes by that name."""
+    return SAFE | {path: each[0] if isinstance(each, tuple) else each for path, each in EXTRA.get().items()}
 
 
 def _path(each: Any) -> str:

@@ -18,7 +18,7 @@ from pellucid.errors import explain
 
 try:
     import fcntl
-except ImportError:  # not on Windows: nothing is locked there, and nothing removed
+except ImportError:  # pragma: no cover (Windows has none: nothing is locked there, and nothing removed)
     fcntl = None  # type: ignore[assignment]
 
 
