@@ -263,7 +263,7 @@ def prepare() -> None:
         return
     load_families()
     for path, operation in list(OPERATIONS.items()):
-        OPERATIONS[path] = replace(operation, function=_asked(operation.function))
+        OPERATIONS[path] = replace(operation, function=_asked(operation.function, operation.module))
     for path, function in list(WRITERS.items()):
         WRITERS[path] = _asked(function)
     for name in LIKE:
@@ -273,9 +273,11 @@ def prepare() -> None:
             _exchange(module)
 
 
-def _asked(function: Function) -> Function:
+def _asked(function: Function, home: str = "") -> Function:
     if function not in ASKED:
         ASKED[function] = asking(function)
+        if home:  # where pickle finds the one that asks
+            ASKED[function].__module__ = home.replace("torch", "pellucid", 1)
     return ASKED[function]
 
 
