@@ -89,6 +89,16 @@ def test_filling_a_shared_buffer_between_steps_is_fine():
         assert w.grad.tolist() == [step] * 3
 
 
+def test_only_numpy_writes_after_saving_count():
+    w, x = leaf(), torch.ones(4)
+    outside = x[:3].numpy()
+    outside[0] = 5.0  # before anything is saved
+    loss = (w * x[:3]).sum()
+    torch.zeros(1).add_(1)  # something else is written later
+    loss.backward()
+    assert w.grad.tolist() == [5, 1, 1]
+
+
 def test_reading_through_numpy_costs_no_error():
     x = leaf()
     y = x.exp()
@@ -172,6 +182,24 @@ def test_accumulation_keeps_the_gradient_object():
     assert x.grad is grad and grad.tolist() == [5, 5, 5]
 
 
+def test_accumulation_beside_a_gradient_with_a_graph():
+    x = leaf()
+    (x * x).sum().backward(create_graph=True)
+    first = x.grad
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [5, 7, 9] and first.requires_grad
+    (x * x).sum().backward(create_graph=True)
+    assert x.grad.tolist() == [7, 11, 15] and x.grad.requires_grad
+    x.grad = None
+
+
+def test_a_view_taken_before_requires_grad_stays_without():
+    x = torch.ones(3)
+    view = x[:2]
+    x.requires_grad_()
+    assert not (view * 2).requires_grad and x[:2].requires_grad
+
+
 # --- writes by way of .data, which PyTorch's version counter does not see
 
 
@@ -184,6 +212,33 @@ def test_writes_to_other_parts_by_way_of_data_spoil_nothing():
         buffer.data[:, column] = 7.0
     y.sum().backward()
     assert x.grad.tolist() == [6.0, 12.0]
+
+
+def test_only_writes_after_saving_count():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    buffer = x[:, None] * torch.ones(2, 3)
+    buffer.data[:, 0] = 5.0
+    y = buffer[:, :1] * buffer[:, :1]
+    buffer.data[:, 1] = 7.0
+    y.sum().backward()
+    assert x.grad.tolist() == [10.0, 10.0]
+
+
+def test_parts_that_are_too_hard_to_compare_count_as_shared(monkeypatch):
+    def too_hard(*_, **__):
+        raise np.exceptions.TooHardError
+
+    def loss_after_a_write_between():
+        x = torch.ones(4, requires_grad=True)
+        buffer = x[:, None] * torch.ones(4, 6)
+        y = buffer[:, ::3] * buffer[:, ::3]
+        buffer.data[:, 1::3] = 7.0
+        return y.sum()
+
+    loss_after_a_write_between().backward()
+    monkeypatch.setattr(np, "shares_memory", too_hard)
+    with pytest.raises(InplaceError):
+        loss_after_a_write_between().backward()
 
 
 @pytest.mark.parametrize(

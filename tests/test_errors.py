@@ -1,8 +1,11 @@
 """Errors teach: the operation, the shapes and dtypes, the user's line, the way out; and nothing is changed by them."""
 
+import numpy as np
 import pytest
 
 import pellucid as torch
+from pellucid.core.backward import fold
+from pellucid.core.primitive import TABLE, edges_of, register
 from pellucid.core.provenance import here
 
 
@@ -98,17 +101,102 @@ def test_in_place_on_a_view_of_a_leaf():
     assert "a view of a leaf Variable" in message(lambda: x[0].add_(1))
 
 
+def test_in_place_on_views_that_the_graph_cannot_follow():
+    y = torch.ones(3, requires_grad=True) * 2
+    assert "one of several views that" in message(lambda: y.unbind()[0].add_(1))
+    assert "one of several views that" in message(lambda: y[:, None].unbind()[0][:1].add_(1))  # a view of such a view
+    with torch.no_grad():
+        view = y[:1]
+    assert "made under no_grad" in message(lambda: view.add_(1))
+    assert y.tolist() == [2, 2, 2]
+
+
 def test_failed_in_place_operations_leave_the_tensor_as_it_was():
     x = torch.zeros(2)
     assert "doesn't match the broadcast shape" in message(lambda: x.add_(torch.ones(3, 2)))
     assert "can't be cast" in message(lambda: torch.ones(2, dtype=torch.int64).add_(1.5))
     message(lambda: x.mul_(torch.ones(3)))
+    message(lambda: x[:1].add_(torch.ones(3)))
     message(lambda: x.__setitem__(slice(None), torch.ones(3)))
     assert x.tolist() == [0, 0] and x._version == 0
 
 
+def test_what_is_read_and_written_at_once_is_refused():
+    for target, source in ((lambda x: x, lambda x: x[0]), (lambda x: x[0], lambda x: x.view(4)[1:3])):
+        x = torch.tensor([[2.0, 3.0], [4.0, 5.0]])
+        assert "some elements of the input tensor and the written-to tensor" in message(
+            lambda x=x, t=target, s=source: t(x).mul_(s(x))
+        )
+        assert x.tolist() == [[2, 3], [4, 5]]
+    x = torch.tensor([2.0, 3.0])
+    assert x[:].mul_(x).tolist() == [4, 9]  # the very same elements
+    y = torch.ones(2, 2)
+    assert y.mul_(x).tolist() == [[4, 9], [4, 9]] and y.mul_(torch.tensor([2.0])).tolist() == [[8, 18], [8, 18]]
+
+
+def test_rows_that_the_table_cannot_read_are_refused():
+    assert repr(TABLE["exp"]) == "<primitive exp>"
+    assert "already a primitive called exp" in message(lambda: register(TABLE["exp"]), ValueError)
+    assert "one by one" in message(lambda: edges_of((lambda g, *kept: g,)), TypeError)
+
+
+def test_a_loss_must_be_real_and_inputs_some():
+    z = torch.tensor(1 + 2j, requires_grad=True)
+    assert "only for real scalar outputs" in message((z * z).backward)
+    x = torch.ones(2, requires_grad=True)
+    assert "cannot be empty" in message(lambda: x.sum().backward(inputs=[]))
+    torch.autograd.backward([])  # of nothing: nothing
+    (x * x).sum().backward(inputs=x)  # one tensor need not be in a list
+    assert x.grad.tolist() == [2, 2]
+    y = x.double() * 3
+    y.backward(torch.ones(2))  # a gradient of another dtype
+    assert x.grad.tolist() == [5, 5] and x.grad.dtype == torch.float32
+
+
+def test_grad_data_and_detach_refuse_what_cannot_be():
+    x = torch.ones(2)
+    assert "as its own grad" in message(lambda: setattr(x, "grad", x)) and x.grad is None
+    assert "data must be set to a Tensor" in message(lambda: setattr(x, "data", [1.0]), TypeError)
+    y = torch.ones(2, requires_grad=True) * 2
+    assert "Can't detach views in-place" in message(y[:1].detach_) and y.requires_grad
+    x.grad = torch.ones(2)
+    del x.grad
+    assert x.grad is None
+    z = torch.tensor([1.0, 2.0], requires_grad=True)
+    (z * (1 + 2j)).real.sum().backward()
+    assert z.grad.dtype == torch.float32 and z.grad.tolist() == [1, 1]  # of a real tensor it is real
+    memo = {}
+    assert x.__deepcopy__(memo) is x.__deepcopy__(memo) is not x
+    leaf = torch.ones(2, requires_grad=True)
+    leaf.retain_grad()  # a leaf has its gradient anyway
+    assert leaf.retains_grad is False
+
+
+def test_a_rule_that_returns_another_shape_is_named():
+    node = (torch.ones(2, requires_grad=True) * 2).grad_fn  # made here
+    for shape in ((3,), (2, 2, 3), ()):
+        text = message(lambda shape=shape: fold(np.ones(shape), (2, 2), node))
+        assert f"MulBackward0 returned a gradient of shape {shape} for an input of shape (2, 2)" in text
+        assert "# made here" in text
+
+
+def test_an_operation_that_a_dtype_lacks():
+    z = torch.tensor([1 + 2j])
+    assert "\"atan2_cpu\" not implemented for 'ComplexFloat'" in message(lambda: torch.atan2(z, z), NotImplementedError)
+    assert "expected a Tensor, got str" in message(lambda: torch.lerp(torch.ones(2), torch.ones(2), "a"), TypeError)
+
+
 def test_expanded_tensors_refuse_in_place():
     assert "single memory location" in message(lambda: torch.zeros(1).expand(3).add_(1))
+
+
+def test_outputs_are_checked_before_anything_is_written():
+    x, good, shared = torch.tensor([3.0, 1.0]), torch.zeros(2), torch.zeros(1)
+    assert "single memory location" in message(lambda: torch.exp(x, out=shared.expand(2)))
+    assert "single memory location" in message(lambda: torch.frexp(x, out=(good, shared.int().expand(2))))
+    assert "can't be cast" in message(lambda: torch.exp(x, out=torch.zeros(2, dtype=torch.int64)))
+    assert "must be 1 Tensor(s), not (list)" in message(lambda: torch.exp(x, out=([0.0, 0.0],)), TypeError)
+    assert shared.tolist() == [0] and good.tolist() == [0, 0]
 
 
 def test_integers_do_not_require_grad():

@@ -491,6 +491,42 @@ def test_custom_backward_is_not_run_when_nothing_behind_it_is_asked_for():
     assert not ran
 
 
+def test_a_prehook_may_stop_a_gradient():
+    x, y, z = chain(pl)
+    y.grad_fn.register_prehook(lambda grads: (None,))
+    (z + x).sum().backward()
+    assert x.grad.tolist() == [1, 1]  # only what did not come through y
+
+
+def test_a_node_hook_that_only_looks_changes_nothing():
+    x, y, z = chain(pl)
+    seen = []
+    y.grad_fn.register_hook(lambda sent, came: seen.append((sent[0].tolist(), came[0].tolist())))
+    z.sum().backward()
+    assert seen == [([18, 36], [6, 12])] and x.grad.tolist() == [18, 36]
+
+
+def test_a_post_accumulate_hook_returns_nothing():
+    x, w = pl.ones(2, requires_grad=True), pl.ones(2, requires_grad=True)
+    (x + w).sum().backward()
+    x.register_post_accumulate_grad_hook(lambda t: t)
+    with pytest.raises(TypeError, match="must return None"):
+        (x * w * 3).sum().backward()
+    assert x.grad.tolist() == w.grad.tolist() == [1, 1]
+
+
+def test_handles_and_nodes_tell_about_themselves():
+    x, y, z = chain(pl)
+    first, second = y.register_hook(lambda g: g * 10), y.register_hook(lambda g: g + 1)
+    assert first.id != second.id
+    first.remove()
+    z.sum().backward()
+    assert x.grad.tolist() == [21, 39]
+    z.grad_fn.metadata["mine"] = 5
+    assert z.grad_fn.metadata == {"mine": 5}
+    assert "MulBackward0 object" in repr(z.grad_fn) and "test_hooks.py" in repr(z.grad_fn)
+
+
 def test_a_post_accumulate_hook_may_change_its_parameter():
     """The optimizer inside the backward pass: what the hook does is no part of any graph."""
 

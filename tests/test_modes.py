@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import pellucid as torch
-from pellucid.core import modes
+from pellucid.core import departures, modes
 
 
 def leaf():
@@ -73,6 +73,44 @@ def test_generator_send_throw_and_return_pass_through():
     assert end.value.value == "end"
 
 
+def test_a_generator_that_is_closed_cleans_up_in_its_mode():
+    seen = []
+
+    @torch.no_grad()
+    def numbers():
+        try:
+            yield 1
+        finally:
+            seen.append(torch.is_grad_enabled())
+
+    running = numbers()
+    assert next(running) == 1
+    running.close()
+    assert seen == [False] and torch.is_grad_enabled()
+
+
+def test_anomaly_switches_as_decorators():
+    @torch.autograd.detect_anomaly(check_nan=False)
+    def watched():
+        mode = modes.current()
+        return mode.anomaly, mode.check_nan
+
+    @torch.autograd.set_detect_anomaly(True)
+    def switched():
+        return torch.is_anomaly_enabled()
+
+    torch.autograd.set_detect_anomaly(False)
+    assert watched() == (True, False) and switched() and not torch.is_anomaly_enabled()
+
+
+def test_inference_mode_is_told():
+    assert not torch.is_inference_mode_enabled()
+    with torch.no_grad():
+        assert not torch.is_inference_mode_enabled()
+        with torch.inference_mode():
+            assert torch.is_inference_mode_enabled()
+
+
 def test_coroutines_are_decorated_too():
     @torch.no_grad()
     async def work():
@@ -80,6 +118,14 @@ def test_coroutines_are_decorated_too():
         return torch.is_grad_enabled()
 
     assert asyncio.run(work()) is False
+
+
+def test_only_the_first_operations_of_a_block_are_noted():
+    x = leaf()
+    with torch.no_grad():
+        for _ in range(3 * departures.WATCHED):
+            x * 2
+    assert len(departures.REGIONS[-1].crossings) == departures.WATCHED
 
 
 def test_enable_grad_inside_no_grad():
@@ -126,7 +172,16 @@ def test_inference_tensors_cannot_enter_autograd():
         y.requires_grad_()
     with pytest.raises(RuntimeError, match="inplace update to an inference tensor"):
         y.add_(1)
+    with pytest.raises(RuntimeError, match="inference tensors cannot be saved for backward"):
+        torch.cat([x, y])
     assert (x * y.clone()).requires_grad
+
+
+def test_comparisons_and_halves_made_under_inference_mode_stay_there():
+    with torch.inference_mode():
+        mask = leaf() > 1
+        mean = torch.std_mean(torch.ones(3, dtype=torch.float16))[1]
+    assert mask.is_inference() and mean.is_inference() and mean.dtype == torch.float16
 
 
 def test_inference_mode_as_decorator_and_switched_off():
@@ -159,6 +214,15 @@ def test_anomaly_names_forward_line_for_nan_and_inf():
             x.log()
         with pytest.raises(RuntimeError, match="exp returned Inf"):
             (x * 1000).exp()
+
+
+def test_anomaly_shows_a_value_only_where_there_is_one():
+    x = torch.tensor([1.0, 0.0])
+    with torch.autograd.detect_anomaly():
+        with pytest.raises(RuntimeError, match=r"Inf at index \(1,\)[\s\S]*the input there was 1, 0\n"):
+            torch.ones(2) / x
+        with pytest.raises(RuntimeError, match=r"Inf at index \(\)[\s\S]*the input there was …"):
+            (x + 3e38).sum()
 
 
 def test_anomaly_finds_inf_in_backward_with_the_forward_line():

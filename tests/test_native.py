@@ -54,7 +54,7 @@ def a_while(first: int, last: int, x: Array) -> None:
 
 
 def a_value_alone(first: int, last: int, x: Array) -> None:
-    x[0]  # noqa: B018
+    x[0]
 
 
 def an_attribute(first: int, last: int, x: Array) -> None:
@@ -275,6 +275,29 @@ print(counts)
 def test_set_num_threads_says_how_many_share():
     done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=120)
     assert done.stdout == "[True, 0, True, 1, True, 1, True, 1]\n", done.stderr
+
+
+FIRST_CHOICE = """
+import os
+from pellucid.core import blas
+from pellucid.core.allocator import keep_memory
+from pellucid.native import kernel
+cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+print(kernel.hands() == min(cores, 8), keep_memory())
+"""
+
+
+def test_what_nobody_chose_is_one_thread_per_core():
+    told = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
+    variables = {name: value for name, value in os.environ.items() if name not in told}
+    for environment, expected in (
+        ({}, "True"), ({"OMP_NUM_THREADS": "0"}, "True"), ({"OMP_NUM_THREADS": "99"}, str(os.cpu_count() == 8)),
+    ):  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", FIRST_CHOICE], capture_output=True, text=True, timeout=120,
+            env={**variables, **environment, "PELLUCID_MALLOC": "0"},
+        )  # fmt: skip
+        assert done.stdout == f"{expected} False\n", done.stderr
 
 
 FORKED = """

@@ -55,6 +55,67 @@ def test_arithmetic_of_two_numbers_gives_a_tensor() -> None:
         torch.maximum(1, 2)
 
 
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("exp", 1), ("mul", 2), ("signbit", 1), ("heaviside", 2), ("floor_divide", 2), ("cumsum", 1), ("addcmul", 3)],
+)
+def test_out_is_filled_and_returned(name: str, count: int) -> None:
+    """Each way in which an operation may be made: of one tensor, of two, with params, of any number."""
+    inputs = [torch.tensor([1.0, -2.0, 3.0]) + i for i in range(count)]
+    params = (0,) if name == "cumsum" else ()
+    expected = getattr(torch, name)(*inputs, *params)
+    out = torch.zeros(3, dtype=expected.dtype)
+    memory = out.data_ptr()
+    assert getattr(torch, name)(*inputs, *params, out=out) is out
+    assert torch.equal(out, expected) and out.data_ptr() == memory
+    inputs[0].requires_grad_()
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        getattr(torch, name)(*inputs, *params, out=out)
+
+
+def test_an_output_of_another_shape_is_resized_with_a_warning() -> None:
+    out = torch.zeros(5)
+    with pytest.warns(UserWarning, match=r"resized since it had shape \[5\]"):
+        torch.exp(torch.zeros(2), out=out)
+    assert out.tolist() == [1, 1]
+    halves = torch.zeros(2, dtype=torch.float16)
+    assert torch.exp(torch.zeros(2), out=halves).tolist() == [1, 1] and halves.dtype == torch.float16
+    assert torch.tensor([1], dtype=torch.int8).add_(1000).item() == -23  # beyond its range: modulo it, as PyTorch
+
+
+def test_second_order_through_several_results_and_many_inputs() -> None:
+    x = torch.tensor([[2.0, 1.0], [1.0, 3.0]], dtype=torch.float64, requires_grad=True)
+    for f, expected in (
+        (lambda x: torch.linalg.slogdet(x)[1], lambda x: torch.linalg.det(x).log()),
+        (lambda x: torch.std_mean(x)[0], lambda x: ((x - x.mean()) ** 2).sum().div(3).sqrt()),
+        (lambda x: torch.einsum("ij,jk,ki->", x, x, x), lambda x: (x @ x @ x).trace()),
+    ):
+        second = []
+        for function in (f, expected):
+            (first,) = torch.autograd.grad(function(x), x, create_graph=True)
+            second.append(torch.autograd.grad((first * first).sum(), x)[0])
+        assert torch.allclose(*second, rtol=1e-10)
+
+
+def test_functions_of_whole_numbers_give_the_default_float() -> None:
+    whole = torch.tensor([1, 2])
+    assert {f(whole).dtype for f in (torch.exp, torch.sqrt, torch.sigmoid)} == {torch.float32}
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.exp(whole).dtype == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_very_many_numbers_are_not_all_remembered() -> None:
+    from pellucid.core import record
+
+    x = torch.ones(2)
+    for i in range(1, 5000):
+        assert (x * (i + 0.5)).tolist() == [i + 0.5] * 2
+    assert 0 < len(record.NUMBERS32) <= 4096
+
+
 def test_every_operation_can_be_pickled_by_name() -> None:
     for operation in OPERATIONS.values():
         assert pickle.loads(pickle.dumps(operation.function)) is operation.function

@@ -320,6 +320,12 @@ def loop(path, steps=14, bad=None, **options):
     return recorder
 
 
+def test_the_report_of_a_replay_names_the_first_bad_operation(tmp_path):
+    loop(tmp_path / "f", bad=lambda step, loss: (loss * 0).log() if step == 3 else loss)
+    report = str(replay(tmp_path / "f"))
+    assert "log" in report.split("results (losses and gradients)")[1] and "test_recorder.py" in report
+
+
 def test_a_loss_that_is_not_finite(tmp_path, capsys):
     loop(tmp_path / "f", bad=lambda step, loss: (loss * 0).log() if step == 5 else loss)
     record = read_record(tmp_path / "f")
@@ -592,7 +598,7 @@ def test_a_file_of_another_kind_is_refused(recorded, tmp_path, monkeypatch):
     with pytest.raises(DamagedFileError, match=r"not written by pellucid\.Recorder"):
         read_record(tmp_path / "weights")
     monkeypatch.setattr(flight, "MOST_TEXT", 100)
-    with pytest.raises(DamagedFileError, match="its description has .* more than 100"):
+    with pytest.raises(DamagedFileError, match=r"its description has .* more than 100"):
         read_record(recorded)
 
 

@@ -139,6 +139,13 @@ def test_safe_classes_get_their_state(protocol):
         assert repr(loaded(data)) == "Linear(in_features=2, out_features=3, bias=True)"
     with safe_globals([Slotted]):
         assert loaded(saved(Slotted(), pickle_protocol=protocol)).a == 5
+    with safe_globals([Plain]):
+        assert loaded(saved(Plain(), pickle_protocol=protocol)).a == 6
+
+
+class Plain:
+    def __init__(self):
+        self.a = 6
 
 
 class Slotted:

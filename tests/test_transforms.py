@@ -431,6 +431,41 @@ def expected_in_place(x):
     return np.concatenate([[2.0], (x[1:] + 1) * x[1:]])
 
 
+def test_a_view_sees_what_its_base_became_inside_vmap():
+    def through_the_base(x):
+        y = x.clone()
+        view = y[1:]
+        y.mul_(3)
+        return view * 2
+
+    expected = Y[:, 1:] * 6
+    same(func.vmap(through_the_base)(t(Y)), expected)
+    with pellucid.no_grad():
+        same(func.vmap(through_the_base)(t(Y)), expected)
+    same(func.jvp(through_the_base, (t(X),), (t(Y[0]),))[1], Y[0, 1:] * 6)
+
+
+def test_numpy_is_told_that_a_batched_array_has_no_values():
+    def look(x):
+        assert repr(x).startswith("Batched(batch_size=4")
+        for leave in (np.asarray, np.linalg.norm):
+            with pytest.raises(TypeError, match="Batched array"):
+                leave(x.array)
+        return x
+
+    same(func.vmap(look)(t(Y)), Y)
+
+
+def test_backward_inside_vmap_fills_the_leaves_made_there():
+    def slope(x):
+        leaf = (x * 1).detach().requires_grad_()
+        (leaf**3).sum().backward()
+        (leaf * 2).sum().backward()
+        return leaf.grad
+
+    same(func.vmap(slope)(t(Y)), 3 * Y**2 + 2)
+
+
 def test_in_place_inside_vmap():
     same(func.vmap(in_place)(t(Y)), np.stack([expected_in_place(row) for row in Y]))
 

@@ -24,6 +24,6 @@ def keep_memory() -> bool:
 
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):  # another C library, such as musl
+    except (OSError, AttributeError):  # pragma: no cover (another C library, such as musl)
         return False
     return all(mallopt(option, value) == 1 for option, value in SETTINGS.items())

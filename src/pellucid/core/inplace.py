@@ -227,7 +227,7 @@ def computed_into(
             )
         )
     for value in _tensors_of(args):
-        for target in outs:
+        for target in _tensors_of(outs):
             check_apart(target, value, name)
     result = operation(*args, **(kwargs or {}))
     write_out(outs, result if isinstance(result, (tuple, list)) else (result,), name)

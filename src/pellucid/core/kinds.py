@@ -44,23 +44,23 @@ class Kind(Operators):
 
     def layers(self) -> dict[int, "Kind"]:
         """This array and the kinds inside it, by level."""
-        return {self.level: self}
+        raise NotImplementedError
 
     def admit(self, tensor: Tensor) -> Tensor:
         """Take a tensor with history from outside into this level, by a step that backward can undo."""
-        return tensor
+        raise NotImplementedError
 
     def custom(self, function: Any, args: tuple[Any, ...]) -> Any:
         """Run a custom function of which this is one of the inputs: (context, outputs), or None to run its forward."""
-        return None
+        raise NotImplementedError
 
     def overwrite(self, value: Any, name: str) -> Any:
         """What a tensor that holds this array holds after the in-place operation `name`."""
-        return value
+        raise NotImplementedError
 
     def detached(self) -> Any:
         """The array without what differentiates it."""
-        return self
+        raise NotImplementedError
 
     def concrete(self, what: str) -> np.ndarray:
         """The values as an ndarray, for Python code that looks at them; `what` is the operation that does."""

@@ -29,8 +29,6 @@ def outside(frame: FrameType) -> FrameType:
 
 
 def _is_ours(name: str) -> bool:
-    if name in OURS:
-        return True
     ours = name.startswith((PACKAGE_FOLDER, "<frozen importlib"))  # an import that we refuse is the user's line
     (OURS if ours else USERS).add(name)
     return ours

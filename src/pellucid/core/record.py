@@ -311,9 +311,7 @@ def _ternary(p: Primitive) -> Operation:
     forward, otherwise = p.forward, _any(p)
     keepers: dict[tuple[bool, ...], Any] = {}
 
-    def operation(first: Any, second: Any, third: Any, *params: Any, out: Any = None) -> Any:
-        if out is not None:
-            return computed_into(out, operation, (first, second, third, *params))
+    def operation(first: Any, second: Any, third: Any, *params: Any) -> Any:
         if not (isinstance(first, Tensor) and isinstance(second, Tensor) and isinstance(third, Tensor)):
             return otherwise(first, second, third, *params)
         a, b, c = first.array, second.array, third.array

@@ -31,7 +31,7 @@ def available() -> bool:
     if os.environ.get("PELLUCID_NATIVE") == "0" or find_spec("llvmlite") is None:
         return False
     if sys.maxsize < 1 << 32 or not hasattr(os, "sched_yield"):  # 32 bits; a system without POSIX, such as Windows
-        return False
+        return False  # pragma: no cover
     probe = np.empty(1)
     return ctypes.c_size_t.from_address(id(probe) + DATA).value == probe.ctypes.data
 

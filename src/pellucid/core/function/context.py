@@ -151,6 +151,6 @@ def _home_node(call: Call, node: Node, home: Node | int | None, array: Any) -> N
     return node if call.outputs is None else pick(node, home, len(call.outputs), tuple(array.shape))
 
 
-def no_forward(*_: Any) -> Any:
+def no_forward(*_: Any) -> Any:  # pragma: no cover (a row must have a forward; nothing runs this one)
     """The forward of a row that only `apply` runs."""
     raise AssertionError("a custom operation runs through apply")
