@@ -377,6 +377,14 @@ def _both():
         "conv1d": (lambda x, w: F.conv1d(x, w, padding=4, stride=3), _normal(4, 8, 50), _normal(16, 8, 9)),
         "attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v), *heads),
         "causal attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), *heads),
+        "long causal attention": (
+            lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+            _normal(2, 150, 8), _normal(2, 140, 8), _normal(2, 140, 5),
+        ),
+        "max_pool2d": (lambda x: F.max_pool2d(x, 2), image.round()),  # with many equal numbers
+        "max_pool2d overlapping": (lambda x: F.max_pool2d(x, 3, 2, 1), image.round()),
+        "max_pool2d of NaN": (lambda x: F.max_pool2d(torch.where(x > 2, torch.nan, x), 2).isnan() * x.max(), image),
+        "max_pool1d": (lambda x: F.max_pool1d(x, 5, 2, 2, ceil_mode=True), _normal(4, 30, 50)),
         "cumsum": (lambda x: x.cumsum(-1), rows),
         "index_add": (lambda x, y: x.index_add(0, targets % 90, y), _normal(90, 80), rows),
         "embedding": (lambda table: F.embedding(targets, table), rows),
@@ -411,6 +419,24 @@ def test_compiled_and_plain_forms_agree(name, dtype, monkeypatch):
     for got, expected in zip(compiled, plain, strict=True):
         scale = np.abs(expected).max() + 1e-300
         np.testing.assert_allclose(got / scale, expected / scale, atol=1e-5 if dtype is torch.float32 else 1e-13)
+
+
+@needs_llvm
+def test_gelu_agrees_with_its_plain_form(monkeypatch):
+    x = torch.linspace(-20, 20, 5000)
+    compiled = _result(torch.nn.functional.gelu, [x], torch.float32)
+    monkeypatch.setattr(kernels, "available", lambda: False)
+    for got, expected in zip(compiled, _result(torch.nn.functional.gelu, [x], torch.float32), strict=True):
+        np.testing.assert_allclose(got, expected, atol=2e-6)
+
+
+def test_an_index_outside_its_plane_is_refused_whatever_computes():
+    from pellucid.ops.nn.winners import pick, spread
+
+    a, index = np.ones((2, 50, 50), np.float32), np.full((2, 50, 50), 2500)
+    for compute in (lambda: pick(a, index, 2), lambda: spread(a, index, (50, 50))):
+        with pytest.raises(IndexError):
+            compute()
 
 
 @needs_llvm

@@ -19,6 +19,7 @@ from pellucid.core.primitive import constant, multilinear
 from pellucid.core.record import bind
 from pellucid.ops.arguments import Shape
 from pellucid.ops.layout import strided
+from pellucid.ops.nn import winner_loops
 from pellucid.ops.nn.windows import Windows, last, overlap, uneven_places
 
 # --- regular windows
@@ -105,6 +106,9 @@ def has_nan(a: ndarray) -> bool:
 
 def _window_index(a: ndarray, windows: Windows) -> ndarray:
     """The index of the largest element in each window."""
+    found = winner_loops.indices(a, windows)
+    if found is not None:
+        return found
     plane = a.shape[a.ndim - windows.rank :]
     offsets = [np.arange(k) * d for k, d in zip(windows.kernel, windows.dilation, strict=True)]
     starts = [np.arange(o) * s - p for o, s, p in zip(windows.sizes, windows.stride, windows.padding, strict=True)]
@@ -218,6 +222,9 @@ def flat_places(index: ndarray, size: int, rank: int) -> ndarray:
 def pick(a: ndarray, index: ndarray, rank: int) -> ndarray:
     """The elements that an index names within each plane."""
     size = math.prod(a.shape[a.ndim - rank :])
+    found = winner_loops.picked(a, index, size, math.prod(index.shape[index.ndim - rank :]))
+    if found is not None:
+        return found
     return a.reshape(-1).take(flat_places(index, size, rank)).reshape(index.shape)
 
 
@@ -227,6 +234,8 @@ def spread(g: ndarray, index: ndarray, plane: Shape) -> ndarray:
     lead = g.shape[: g.ndim - rank]
     wide = np.dtype(np.float32) if g.dtype in HALVES else g.dtype
     out = np.zeros((*lead, *plane), wide)
+    if winner_loops.spread_into(out, g, index, math.prod(plane), math.prod(g.shape[g.ndim - rank :])):
+        return out
     np.add.at(out.reshape(-1), flat_places(index, math.prod(plane), rank), g.reshape(-1).astype(wide, copy=False))
     return out.astype(g.dtype, copy=False)
 
