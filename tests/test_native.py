@@ -379,7 +379,9 @@ def _both():
         "causal attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), *heads),
         "long causal attention": (
             lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
-            _normal(2, 150, 8), _normal(2, 140, 8), _normal(2, 140, 5),
+            _normal(2, 150, 8),
+            _normal(2, 140, 8),
+            _normal(2, 140, 5),
         ),
         "max_pool2d": (lambda x: F.max_pool2d(x, 2), image.round()),  # with many equal numbers
         "max_pool2d overlapping": (lambda x: F.max_pool2d(x, 3, 2, 1), image.round()),
