@@ -44,3 +44,32 @@ def torch():
     module = pytest.importorskip("torch", reason=NEEDS_TORCH)
     module.set_num_threads(1)
     return module
+
+
+# --- the explorer's pages in Chromium
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium; a test that takes it skips where there is none."""
+    from explorer_chromium import chromium
+
+    yield from chromium()
+
+
+@pytest.fixture
+def opened(browser):
+    """A function that opens an address in a new tab and returns the tab."""
+    from explorer_chromium import opening
+
+    yield from opening(browser)
+
+
+@pytest.fixture(scope="module")
+def gallery(tmp_path_factory):
+    """The address of a page with all ready examples."""
+    from pellucid.explorer import examples, page
+
+    path = tmp_path_factory.mktemp("explorer") / "examples.html"
+    path.write_text(page(examples(), "Examples"), encoding="utf-8")
+    return path.as_uri()

@@ -6,28 +6,10 @@ import xml.etree.ElementTree
 import pytest
 
 import pellucid as torch
-from explorer_chromium import NARROW, WIDE, caption, chromium, move, opening, texts
+from explorer_chromium import NARROW, WIDE, caption, move, texts
 from pellucid import nn
 from pellucid.explorer import examples, explore, page, snapshot
 from pellucid.scalar import Value
-
-
-@pytest.fixture(scope="module")
-def browser():
-    yield from chromium()
-
-
-@pytest.fixture
-def opened(browser):
-    yield from opening(browser)
-
-
-@pytest.fixture(scope="module")
-def gallery(tmp_path_factory):
-    path = tmp_path_factory.mktemp("explorer") / "examples.html"
-    path.write_text(page(examples(), "Examples"), encoding="utf-8")
-    return path.as_uri()
-
 
 # --- steps
 

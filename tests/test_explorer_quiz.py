@@ -3,22 +3,12 @@
 import pytest
 
 import pellucid as torch
-from explorer_chromium import changes, chromium, opening, texts
+from explorer_chromium import changes, texts
 from pellucid.cli import quiz_for_the_page
 from pellucid.explorer import examples, page
 from pellucid.explorer.examples import seen_examples
 from pellucid.explorer.server import Server
 from pellucid.explorer.snapshot import look
-
-
-@pytest.fixture(scope="module")
-def browser():
-    yield from chromium()
-
-
-@pytest.fixture
-def opened(browser):
-    yield from opening(browser)
 
 
 @pytest.fixture(scope="module")

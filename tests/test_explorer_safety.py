@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import pellucid as torch
-from explorer_chromium import PAYLOADS, changes, chromium, opening
+from explorer_chromium import PAYLOADS, changes
 from pellucid import nn
 from pellucid.explorer import Training, examples, explore, page, run_source, snapshot
 from pellucid.explorer.answers import Answers
@@ -18,16 +18,6 @@ from pellucid.explorer.notebook import _answered, _widget, widget_of
 from pellucid.explorer.quiz import Quiz
 from pellucid.explorer.server import Server
 from pellucid.scalar import Value
-
-
-@pytest.fixture(scope="module")
-def browser():
-    yield from chromium()
-
-
-@pytest.fixture
-def opened(browser):
-    yield from opening(browser)
 
 
 def hostile(value, payloads):

@@ -5,27 +5,9 @@ import time
 import pytest
 
 import pellucid as torch
-from explorer_chromium import NARROW, chromium, opening
+from explorer_chromium import NARROW
 from pellucid import nn
-from pellucid.explorer import Training, examples, explore, page
-
-
-@pytest.fixture(scope="module")
-def browser():
-    yield from chromium()
-
-
-@pytest.fixture
-def opened(browser):
-    yield from opening(browser)
-
-
-@pytest.fixture(scope="module")
-def gallery(tmp_path_factory):
-    path = tmp_path_factory.mktemp("explorer") / "examples.html"
-    path.write_text(page(examples(), "Examples"), encoding="utf-8")
-    return path.as_uri()
-
+from pellucid.explorer import Training, examples, explore
 
 SET = "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')); }"
 
