@@ -136,6 +136,7 @@ def _attention_samples(draw: Draw) -> list[Sample]:
         call(draw(2, 3, 2), draw(2, 5, 2), draw(2, 5, 4), is_causal=True, scale=0.3),
         call(draw(4, 3, 2), draw(2, 3, 2), draw(2, 3, 2), enable_gqa=True), call(*three(2, 4, 3), None, 1.0),
         call(*three(2, 4, 90, 2), is_causal=True),  # more than is worked on at a time
+        call(*three(1, 2, 4, 3), draw.mask(4, 4), is_causal=True),
     ]  # fmt: skip
 
 
@@ -155,7 +156,10 @@ def scaled_dot_product_attention(
     tensor([[2.]])
     """
     _check_attention(query, key, value, attn_mask)
-    expect(attn_mask is None or not is_causal, "Explicit attn_mask should not be set when is_causal=True")
+    expect(  # PyTorch has a kernel for both at once for (batch, heads, length, width) alone
+        attn_mask is None or not is_causal or (query.ndim == 4 and not dropout_p and not attn_mask.requires_grad),
+        "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True",
+    )
     if enable_gqa:
         key, value = _shared_heads(query, key, value)
     factor = 1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
