@@ -1,5 +1,6 @@
-"""Loading without the garbage collector: nothing that is made meanwhile is garbage, and looking for it takes 7 % of
-the import. What has been loaded is then put where no collection looks at it again: 10 % of a short program's time.
+"""Loading without the garbage collector: nothing that is made meanwhile is garbage. What has been loaded is then put
+where no collection looks at it again, not even the last one at exit. Together they take `python -c "import pellucid"`
+from 310 to 246 ms (medians of 24, on a loaded machine; NumPy alone 159).
 """
 
 import gc

@@ -1,6 +1,7 @@
 """The type of a result: of Python numbers (the default type), and of operands whose types differ."""
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 import numpy as np
@@ -109,22 +110,18 @@ def promote_types(type1: object, type2: object) -> dtype:
     return BY_NUMPY[promote_dtypes(as_numpy_dtype(type1), as_numpy_dtype(type2))]
 
 
-_promoted: Final[dict[tuple[NumpyDtype, NumpyDtype], NumpyDtype]] = {}
-
-
 def promote_dtypes(left: NumpyDtype, right: NumpyDtype) -> NumpyDtype:
     """Return `promote_types` of two NumPy dtypes; each pair is worked out once and remembered.
 
     >>> promote_dtypes(np.dtype("uint8"), np.dtype("int8"))
     dtype('int16')
     """
-    if left is right:
-        return left
-    key = (left, right)
-    found = _promoted.get(key)
-    if found is None:
-        found = _promoted[key] = _work_out_promotion(from_numpy_dtype(left), from_numpy_dtype(right)).numpy
-    return found
+    return left if left is right else _promoted(left, right)
+
+
+@cache
+def _promoted(left: NumpyDtype, right: NumpyDtype) -> NumpyDtype:
+    return _work_out_promotion(from_numpy_dtype(left), from_numpy_dtype(right)).numpy
 
 
 def _work_out_promotion(left: dtype, right: dtype) -> dtype:
@@ -207,18 +204,15 @@ _PYTHON_TYPE_OF: Final[dict[Category, type]] = {
     "complex": complex,
 }
 
-_overridden: Final[dict[tuple[NumpyDtype, NumpyDtype], NumpyDtype]] = {}
-
 
 def _override(strong: NumpyDtype, weak: NumpyDtype) -> NumpyDtype:
     """Combine two priority classes: the weak one only matters where its category is higher."""
-    if strong is weak:
-        return strong
-    key = (strong, weak)
-    found = _overridden.get(key)
-    if found is None:
-        found = _overridden[key] = _work_out_override(from_numpy_dtype(strong), from_numpy_dtype(weak)).numpy
-    return found
+    return strong if strong is weak else _overridden(strong, weak)
+
+
+@cache
+def _overridden(strong: NumpyDtype, weak: NumpyDtype) -> NumpyDtype:
+    return _work_out_override(from_numpy_dtype(strong), from_numpy_dtype(weak)).numpy
 
 
 def _work_out_override(strong: dtype, weak: dtype) -> dtype:
