@@ -409,8 +409,10 @@ def test_compiled_and_plain_forms_agree(name, dtype, monkeypatch):
     torch.manual_seed(0)
     function, *tensors = _both()[name]
     used = []
-    call = kernels.Kernel.__call__
-    monkeypatch.setattr(kernels.Kernel, "__call__", lambda self, *a: (used.append(self.name), call(self, *a))[1])
+    for way in ("__call__", "evenly"):
+        call = getattr(kernels.Kernel, way)
+        spy = lambda self, *a, call=call: (used.append(self.name), call(self, *a))[1]  # noqa: E731
+        monkeypatch.setattr(kernels.Kernel, way, spy)
     monkeypatch.setattr("pellucid.ops.gemm.hands", lambda: 2)  # tests may be told to use one core
     compiled = _result(function, tensors, dtype)
     assert used, "no kernel was used: the test is too small"
@@ -504,3 +506,39 @@ def test_small_tensors_load_no_compiler():
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.stdout == "False\n", done.stderr
+
+
+def _products(x, w, b, seed):
+    """A program of products whose gradients meet in sums; what it leaves behind, in an order of its own."""
+    leaves = [each.clone().requires_grad_() for each in (x, w, b)]
+    x, w, b = leaves
+    middle = x * w
+    middle.retain_grad()
+    seen = []
+    y = middle * w + b
+    y.register_hook(lambda grad: seen.append(grad.clone()))
+    ((y * y * 3.0) * w + middle).backward(seed)
+    return [middle.grad, *seen, *(leaf.grad for leaf in leaves)]
+
+
+@needs_llvm
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_large_products_are_summed_to_the_bit_and_leave_what_others_hold(dtype):
+    size = large.LARGE + 100
+    inputs = [torch.randn(size, dtype=dtype) for _ in range(4)]
+    before = [each.clone() for each in inputs]
+    together = _products(*inputs)
+    for each, was in zip(inputs, before, strict=True):
+        assert torch.equal(each, was)
+    pieces = [_products(*(each[i : i + 1000] for each in inputs)) for i in range(0, size, 1000)]
+    for whole, parts in zip(together, zip(*pieces, strict=True), strict=True):
+        assert torch.equal(whole, torch.cat(parts))
+
+
+@needs_llvm
+def test_a_large_product_of_a_column_sums_its_gradient():
+    x, column = torch.randn(600, 200, requires_grad=True), torch.randn(600, 1, requires_grad=True)
+    weights = torch.randn(600, 200)
+    (x * column * weights).sum().backward()
+    assert torch.equal(x.grad, column.detach() * weights)
+    assert torch.allclose(column.grad, (x.detach() * weights).sum(1, keepdim=True), rtol=1e-4, atol=1e-4)

@@ -150,8 +150,16 @@ def fingerprint(array: np.ndarray) -> int:
     return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data) if array.size else 0
 
 
-# References to an array that only its tensor holds: those of the tensor, of the caller, of expose and getrefcount.
-TENSOR_REFERENCES = 4
+def _passing() -> int:
+    """References that passing a local name to a function adds: one, but none since Python 3.14, which lends it."""
+    name = object()
+    return sys.getrefcount(name) - 1
+
+
+PASSING = _passing()
+# References to an array that only its tensor holds: those of the tensor and of the caller, which passes its name to
+# expose, which passes it to getrefcount.
+TENSOR_REFERENCES = 2 + 2 * PASSING
 
 
 def expose(array: np.ndarray, new: bool = False) -> None:

@@ -66,7 +66,7 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
         g = grads.pop(node)
         p, saved, stretched = node.primitive, node.saved, node.stretched
         inputs: Sequence[Node | None] = node.inputs
-        if straight and node.extra is None and p.pullback is None:
+        if straight and node.extra is None and p.straight:
             edges: Any = p.edges
             scalar = p.elementwise and type(g) is not ndarray and isinstance(g, np.generic)
             if node.born < aliasing.latest or type(saved) is Freed:
@@ -75,7 +75,11 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
             g = arrived(node, g, create_graph, targets, landed)
             if p is ACCUMULATE or (wanted is not None and wanted.isdisjoint(inputs)):
                 continue
-            edges, inputs, saved = pulled(node, g, saved_values(node), create_graph, wanted, watch)
+            if straight and p.gather is not None and node.extra is None:
+                d = value = None  # names from the node before, one of which may be g's: then it would not be free
+                edges, inputs, saved = gathered(node, g, saved_values(node), grads, ours)
+            else:
+                edges, inputs, saved = pulled(node, g, saved_values(node), create_graph, wanted, watch)
             stretched, scalar = True, False
         for i, rule, arity in edges:
             parent = inputs[i]
@@ -141,7 +145,7 @@ def pulled(
         results = p.pullback(g, *(lifted(node, p.pullback, saved[0]) if create_graph else saved[0]))
     else:
         results = []
-        for i, rule, _ in p.edges:
+        for i, rule in enumerate(p.rules):
             parent = node.inputs[i]
             if parent is None or (wanted is not None and parent not in wanted):
                 results.append(None)
@@ -158,6 +162,26 @@ def pulled(
     if watch is not None:
         for parent, d in going:
             watch.step(node, g, parent, d)
+    return _with_gradients(going)
+
+
+def gathered(
+    node: Node, g: Any, saved: Any, grads: Gradients, ours: set[Node]
+) -> tuple[list[tuple[int, Any, int]], list[Node], list[Any]]:
+    """The edges of a node of large arrays whose gradients are still to be passed on: the others are in their sums."""
+    assert node.primitive.gather is not None
+    free = type(g) is ndarray and g.base is None and sys.getrefcount(g) <= WALK_REFERENCES
+    totals = [grads[parent] if parent in ours else None for parent in node.inputs]
+    results = node.primitive.gather(g, saved, totals, free)
+    going = [
+        (parent, d) for parent, d in zip(node.inputs, results, strict=True) if parent is not None and d is not None
+    ]
+    ours.update(parent for parent, _ in going if parent not in grads)
+    return _with_gradients(going)
+
+
+def _with_gradients(going: list[tuple[Node, Any]]) -> tuple[list[tuple[int, Any, int]], list[Node], list[Any]]:
+    """Edges whose gradients are worked out already, in the form that the walk reads."""
     return (
         [(i, _passed_on, 1) for i in range(len(going))],
         [parent for parent, _ in going],
@@ -279,8 +303,9 @@ def prepared(tensor: Tensor, g: Any, create_graph: bool) -> Callable[[], Any]:
     return partial(SET_GRAD, tensor, wrap(old.array + g))
 
 
-# References to a gradient that nobody else holds: the name `g` in commit, prepared and own, getrefcount's argument.
-OWN_REFERENCES = 4
+# References to a gradient that nobody else holds: the name `g` in commit, passed to prepared, own and getrefcount;
+# in walk, passed to gathered and getrefcount.
+OWN_REFERENCES, WALK_REFERENCES = 1 + 3 * aliasing.PASSING, 1 + 2 * aliasing.PASSING
 
 
 def own(g: Any) -> Any:

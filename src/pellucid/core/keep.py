@@ -24,7 +24,10 @@ def keeper(p: Primitive, needs: tuple[bool, ...]) -> Keeper:
     if p.pullback is not None:
         return _joint_keeper(p, needs)
     letters = INPUTS[: len(p.rules)]
-    kept = [_kept(rule, arity) if need else "None" for (_, rule, arity), need in zip(p.edges, needs, strict=True)]
+    kept = [
+        _kept(rule, arity) if need else "None"
+        for rule, (_, _, arity), need in zip(p.rules, p.edges, needs, strict=True)
+    ]
     return _compile(f"lambda y, {', '.join(letters)}, params: ({', '.join(kept)},)")
 
 

@@ -101,7 +101,7 @@ def named_values(node: Node, saved: Any) -> Iterable[tuple[str, Any]]:
     else:
         kept = (
             pair
-            for i, rule, _ in p.edges
+            for i, rule in enumerate(p.rules)
             if node.inputs[i] is not None
             for pair in zip(names_of(rule), arguments(p, saved, i), strict=False)
         )

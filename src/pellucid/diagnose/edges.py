@@ -4,13 +4,14 @@ No hook runs, nothing is freed, no `.grad` is written. What operations kept (and
 also gives back the values of the forward pass, as far as they are known.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pellucid.core.backward import leading_to, oldest_first
+from pellucid.core.keep import arguments
 from pellucid.core.kinds import Kind
 from pellucid.core.primitive import INPUTS, kept_names
 from pellucid.core.saved import saved_values
@@ -150,7 +151,7 @@ def values_of(node: Node) -> dict[str, np.ndarray]:
     if p.pullback is not None:
         pairs: Iterable[tuple[str, Any]] = zip(kept_names(p.pullback), saved[0], strict=False)
     else:
-        pairs = (pair for edge in p.edges for pair in _kept_by(node, saved, edge))
+        pairs = (pair for index in range(len(p.rules)) for pair in _kept_by(node, saved, index))
     for name, value in pairs:
         if name == "inputs":
             found.update(zip(INPUTS, value, strict=False))
@@ -163,9 +164,8 @@ def values_of(node: Node) -> dict[str, np.ndarray]:
     return found
 
 
-def _kept_by(node: Node, saved: Any, edge: tuple[int, Any, int]) -> Sequence[tuple[str, Any]]:
-    index, rule, arity = edge
-    if rule is None or arity == 0 or node.inputs[index] is None:
-        return []
-    values = (saved[index],) if arity == 1 else saved[index]
-    return list(zip(kept_names(rule), values, strict=False))
+def _kept_by(node: Node, saved: Any, index: int) -> Iterable[tuple[str, Any]]:
+    rule = node.primitive.rules[index]
+    if rule is None or node.inputs[index] is None:
+        return ()
+    return zip(kept_names(rule), arguments(node.primitive, saved, index), strict=False)

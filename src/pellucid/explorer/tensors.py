@@ -354,7 +354,7 @@ def _kept(node: Node) -> tuple[dict[str, Any], tuple[Any, ...]]:
     if p.pullback is not None:
         names, values = kept_names(p.pullback), node.saved[0]
         return dict(zip(names, values, strict=False)), tuple(values[len(names) :])
-    for i, rule, _ in p.edges:
+    for i, rule in enumerate(p.rules):
         if node.inputs[i] is not None:
             names, values = kept_names(rule), arguments(p, node.saved, i)
             found.update(zip(names, values, strict=False))

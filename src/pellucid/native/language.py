@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from pellucid.native.blas import address
-from pellucid.native.words import INTRINSICS, WHOLE, ByWidth, Indices, gemm, power_of_two
+from pellucid.native.words import INTRINSICS, WHOLE, ByWidth, Indices, gemm, power_of_two, product
 
 WIDTH = {"float": 32, "double": 64}
 COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
@@ -299,11 +299,13 @@ class Writer:
             self.declared.add(f"declare i64 @llvm.{WHOLE[word]}.i64(i64, i64)")
             return self.result("i64", f"call i64 @llvm.{WHOLE[word]}.i64(i64 {x}, i64 {y})")
         given = [self.value(each) for each in node.args]
-        if word is not float and word is not power_of_two and word not in INTRINSICS:
+        if word not in (float, power_of_two, product) and word not in INTRINSICS:
             return self.written_out(word, given)
         arguments = [self.converted(each, self.floating) for each in given]
         if word is float:
             return arguments[0]
+        if word is product:
+            return self.result(self.floating, f"fmul {self.floating} {arguments[0][1]}, {arguments[1][1]}")
         return self.power_of_two(arguments[0]) if word is power_of_two else self.intrinsic(INTRINSICS[word], arguments)
 
     def meant(self, node: ast.expr) -> Any:

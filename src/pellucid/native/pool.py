@@ -16,6 +16,7 @@ from pellucid.native.llvm import compiled
 
 EAGERNESS = 100_000  # looks for work that a thread takes without letting others have its core: some 80 µs
 PATIENCE = 106_000  # looks after which it goes to sleep: the later ones take a third of a microsecond each
+IMPATIENCE = 10_000  # looks that the caller takes for the others' end before it lets others have its core
 
 # One job at a time: @turn is taken by whoever brings one. @open says that there is work, @inside counts the threads
 # that may be looking at it: a job ends when it is closed and nobody is inside, so its fields never change under them.
@@ -122,9 +123,14 @@ bring:
   store atomic i64 0, ptr @open seq_cst, align 8
   br label %wait
 wait:
+  %waited = phi i64 [0, %bring], [%waits, %soon], [%waits, %let]
+  %waits = add i64 %waited, 1
   %inside = load atomic i64, ptr @inside seq_cst, align 8
   %busy = icmp ne i64 %inside, 0
-  br i1 %busy, label %let, label %over
+  br i1 %busy, label %soon, label %over
+soon:
+  %long = icmp ugt i64 %waits, {IMPATIENCE}
+  br i1 %long, label %let, label %wait
 let:
   %yielded = call i32 @sched_yield()
   br label %wait

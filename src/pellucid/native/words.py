@@ -66,6 +66,11 @@ def fused(a: float, b: float, c: float) -> float:
     return a * b + c
 
 
+def product(a: float, b: float) -> float:
+    """a * b, rounded even if something is added to it: machine code may round a product and a sum only once."""
+    return a * b
+
+
 def power_of_two(whole: float) -> float:
     """2 to a whole power."""
     return math.ldexp(1.0, int(whole))

@@ -11,7 +11,7 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core.inplace import in_place
-from pellucid.core.large import minus, plus, times
+from pellucid.core.large import minus, plus, products, times
 from pellucid.core.primitive import elementwise, same
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor
@@ -125,7 +125,7 @@ publish(rsub, samples=lambda draw: list(_alpha_samples(draw))[:-1], methods=()) 
 mul = binary(
     "mul", np.multiply, lambda g, b: g * b, lambda g, a: g * a,
     lower="fmul", operators=("__mul__", "__rmul__"), aliases=("multiply",),
-    large=(times, lambda g, b: times(g, b), lambda g, a: times(g, a)),
+    large=(times, lambda g, b: times(g, b), lambda g, a: times(g, a)), gather=products,
     doc="""Product of two tensors, or of a tensor and a number, element by element.
 
     >>> import pellucid as torch

@@ -295,7 +295,7 @@ def binary(name: str, forward: Function, first: Any, second: Any, *, doc: str, *
     return _elementwise(name, forward, (first, second), binary_samples, doc, options)
 
 
-COLUMNS = ("lower", "batch", "dtypes", "grad_name", "hint", "jvp", "large")
+COLUMNS = ("lower", "batch", "dtypes", "grad_name", "hint", "jvp", "large", "gather")
 
 
 def _elementwise(name: str, forward: Function, rules: Any, samples: Any, doc: str, options: dict[str, Any]) -> Function:
