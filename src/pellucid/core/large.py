@@ -101,7 +101,7 @@ def times(a: Any, b: Any) -> Any:
 
 
 def products(g: Any, factors: Sequence[Any], totals: Sequence[ndarray | None], free: bool) -> list[Any]:
-    """g times each factor: added to a total where there is one, and None then; the last in g's own memory if it is free.
+    """g times each factor: added to a total where there is one (and None then), the last in g's memory if it is free.
 
     A chain of products of 1024x1024 walks back in 4.2 ms so, in 10.1 with an array for each product.
 

@@ -13,7 +13,7 @@ import numpy as np
 from pellucid.core.primitive import add_up, constant, general, multilinear
 from pellucid.core.record import bind
 from pellucid.native import MANY, native
-from pellucid.native.words import Array
+from pellucid.native.words import Array, Indices, log, product
 from pellucid.ops.along import put_along_add_row, take_along_row
 from pellucid.ops.arguments import Shape, refusal
 from pellucid.ops.expand import expand_row
@@ -193,8 +193,6 @@ nll_2d_row = nll_rows("nll_loss_2d", "NllLoss2DBackward0")
 def _exponentials(a: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Any]:
     """Write E into y; the sums along the class axis, and what was taken off before."""
     if a.ndim == 2 and a.size:
-        if a.size >= MANY and exponentials_loop.fits(a):
-            return _exponentials_by_loop(a, y)
         return exponentials(y, a) if a.size <= BLOCK else _exponentials_by_blocks(a, y)
     if a.size and maximum_reduce(a, None) < CALM:
         sums = add_reduce(np.exp(a, y), 1)
@@ -205,27 +203,28 @@ def _exponentials(a: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Any]:
 
 
 @native
-def exponentials_loop(first: int, last: int, a: Array, y: Array, sums: Array, shift: Array, n: int) -> None:
-    """Of rows of n numbers: their exponentials, the largest taken off before, and their sums."""
+def cross_entropy_loop(
+    first: int, last: int, a: Array, y: Array, target: Indices, losses: Array, inverse: Array, n: int
+) -> None:
+    """Of rows of n logits: their exponentials, the largest taken off before, the target's loss, and 1 / their sum."""
     for row in range(first, last):
         begin = row * n
-        shift[row] = largest_of(a, begin, n)
-        sums[row] = exponentials_of(a, y, begin, n, shift[row])
+        shift = largest_of(a, begin, n)
+        total = exponentials_of(a, y, begin, n, shift)
+        losses[row] = log(total) + shift - a[begin + target[row]]
+        inverse[row] = 1.0 / total
 
 
 @native
-def scaled_rows_loop(first: int, last: int, a: Array, factor: Array, out: Array, n: int) -> None:
-    """Rows of n numbers, each times a number of its own."""
+def cross_entropy_back_loop(
+    first: int, last: int, g: Array, powers: Array, inverse: Array, target: Indices, out: Array, n: int
+) -> None:
+    """The gradient of rows of n logits: the probabilities, less 1 at the target, as much as each row counts."""
     for row in range(first, last):
-        scale = factor[row]
-        for i in range(row * n, row * n + n):
-            out[i] = a[i] * scale
-
-
-def _exponentials_by_loop(a: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    sums, shifts = np.empty(len(a), a.dtype), np.empty((len(a), 1), a.dtype)
-    exponentials_loop(len(a), a.shape[1], a, y, sums, shifts, a.shape[1])
-    return sums, shifts
+        begin, scale = row * n, product(g[row], inverse[row])
+        for i in range(begin, begin + n):
+            out[i] = product(powers[i], scale)
+        out[begin + target[row]] = out[begin + target[row]] - g[row]
 
 
 def _exponentials_by_blocks(a: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -247,25 +246,32 @@ def _cross_entropy(
     a: np.ndarray, target: np.ndarray, counts: np.ndarray, ignore: int, reduce: str
 ) -> tuple[Any, np.ndarray, np.ndarray]:
     powers = np.empty(a.shape, a.dtype)
-    sums, shift = _exponentials(a, powers)
-    losses = np.log(sums)
-    if shift is not None:
-        losses += shift.reshape(losses.shape)
     ignored = ignored_in(target, a.shape[1], ignore)
-    losses -= _picked(a, target, ignored)
+    if a.ndim == 2 and a.size >= MANY and cross_entropy_loop.fits(a):
+        losses, inverse = np.empty(len(a), a.dtype), np.empty(len(a), a.dtype)
+        classes = np.ascontiguousarray(target if ignored is None else np.where(ignored, 0, target))
+        cross_entropy_loop(len(a), a.shape[1], a, powers, classes, losses, inverse, a.shape[1])
+    else:
+        sums, shift = _exponentials(a, powers)
+        losses = np.log(sums)
+        if shift is not None:
+            losses += shift.reshape(losses.shape)
+        losses -= _picked(a, target, ignored)
+        inverse = np.divide(1, sums, sums)
     if ignored is not None:
         losses[ignored] = 0
-    loss = _reduced(losses, counts, ignored, reduce)
-    return loss, powers, np.divide(1, sums, sums).reshape(a.shape[0], 1, *a.shape[2:])
+    return _reduced(losses, counts, ignored, reduce), powers, inverse.reshape(a.shape[0], 1, *a.shape[2:])
 
 
 def _back(g: np.ndarray, powers: np.ndarray, inverse: np.ndarray, index: np.ndarray) -> np.ndarray:
     """g (E R - 1 at the target's class): the gradient of the logits."""
-    factor = g * inverse
     out = np.empty(powers.shape, powers.dtype)
-    if out.ndim == 2 and out.size >= MANY and scaled_rows_loop.fits(powers, factor):
-        scaled_rows_loop(len(out), out.shape[1], powers, factor, out, out.shape[1])
-    elif out.ndim == 2:
+    if out.ndim == 2 and out.size >= MANY and cross_entropy_back_loop.fits(g, powers, inverse):
+        classes = np.ascontiguousarray(index)
+        cross_entropy_back_loop(len(out), out.shape[1], g, powers, inverse, classes, out, out.shape[1])
+        return out
+    factor = g * inverse
+    if out.ndim == 2:
         by_column(np.multiply, powers, factor, out)
     else:
         np.multiply(powers, factor, out)
