@@ -3,6 +3,7 @@
 import pytest
 
 import pellucid
+from pellucid.shim import as_torch
 
 CASES = {
     "product": lambda t, x, y: x @ y,
@@ -34,9 +35,9 @@ def test_dtypes_and_gradients_are_pytorchs(name, torch):
 
 def test_modes_nest_and_decorate():
     x = pellucid.ones(2, 2)
-    assert not pellucid.is_autocast_enabled()
+    assert not pellucid.is_autocast_enabled("cpu")
     with pellucid.autocast("cpu"):
-        assert pellucid.is_autocast_enabled() and (x @ x).dtype == pellucid.bfloat16
+        assert pellucid.is_autocast_enabled("cpu") and (x @ x).dtype == pellucid.bfloat16
         with pellucid.autocast("cpu", enabled=False):
             assert (x @ x).dtype == pellucid.float32
         assert (x @ x).dtype == pellucid.bfloat16
@@ -76,3 +77,34 @@ def test_scaler_leaves_out_a_step_that_is_not_finite():
     other = pellucid.amp.GradScaler("cpu")
     other.load_state_dict(scaler.state_dict())
     assert other.get_scale() == 4.0
+
+
+LOSSES = """
+import torch
+import torch.nn.functional as F
+torch.manual_seed(0)
+logits, labels, other = torch.randn(4, 3).bfloat16(), torch.tensor([0, 1, 2, 0]), torch.rand(4, 3).bfloat16()
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    for loss in (
+        F.cross_entropy(logits, labels), F.cross_entropy(logits, labels, label_smoothing=0.1),
+        F.nll_loss(logits, labels),
+        torch.nn.CrossEntropyLoss()(logits, labels), F.l1_loss(logits, other), F.kl_div(logits, other, reduction="sum"),
+        F.binary_cross_entropy_with_logits(logits, other), F.multi_margin_loss(logits, labels),
+        F.soft_margin_loss(logits, other), F.poisson_nll_loss(logits, other), torch.cdist(logits, other).sum(),
+        F.ctc_loss(logits[:, None].log_softmax(-1), labels[None, 1:3], torch.tensor([4]), torch.tensor([2])),
+    ):
+        print(loss.dtype, round(loss.item(), 4))
+    wide = logits.float()
+    print(wide.mv(wide[0]).dtype, F.prelu(wide, torch.ones(1)).dtype, F.softmax(logits, -1).dtype)
+    wide = wide.T[None]
+    print(F.conv_transpose1d(wide, torch.ones(3, 2, 1)).dtype, F.conv1d(wide, torch.ones(2, 3, 1)).dtype)
+"""
+
+
+def test_losses_are_computed_in_float32_as_a_whole(capsys):
+    pytest.importorskip("torch")
+    exec(compile(LOSSES, "<losses>", "exec"), {})
+    expected = capsys.readouterr().out
+    with as_torch():
+        exec(compile(LOSSES, "<losses>", "exec"), {})
+    assert capsys.readouterr().out == expected

@@ -35,6 +35,12 @@ def found(program):
     return first_bad(watcher, loss)
 
 
+@case("overflow")
+def divided_by_an_infinity():
+    powers = leaf(1.0, 200.0).exp()  # here
+    return (powers / powers.sum())[0]  # 0, and the derivative of the division is NaN
+
+
 @case("log-of-zero")
 def log_of_probability():
     scores = leaf(0.0, 200.0)

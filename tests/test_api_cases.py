@@ -8,6 +8,7 @@ import ast
 import collections
 import contextlib
 import copy
+import importlib
 import io
 import json
 import math
@@ -65,6 +66,7 @@ def outcome(program, library):
     """What a program evaluates to and prints, or the class of its error."""
     names = {"torch": library, "nn": library.nn, "F": library.nn.functional, "optim": library.optim,
              "data": library.utils.data, "T": library.tensor, **LIBRARIES, "__name__": "case"}  # fmt: skip
+    importlib.import_module(f"{library.__name__}.nn.attention.bias")  # PyTorch does not load it by itself
     library.manual_seed(0)
     library.set_printoptions(profile="default")
     tree, printed = ast.parse(program), io.StringIO()

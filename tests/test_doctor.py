@@ -288,3 +288,112 @@ def test_probabilities_that_are_the_labels_are_no_second_softmax():
     with doctor() as watch, contextlib.redirect_stdout(io.StringIO()), as_torch():
         runpy.run_path(str(swapped), run_name="__main__")
     assert [finding.code for finding in watch.errors] == ["loss-input-mismatch"]
+
+
+INFINITE = {  # the infinity made on the first line reaches an operation that is well by itself
+    "inf/inf, not picked": ("e = torch.exp(w * 100)", "p = e / e.sum()", "loss = p[0] ** 2"),
+    "0*inf": ("e = torch.exp(w * 100)", "p = e * torch.tensor([1.0, 1.0, 0.0])", "loss = p[:1].sum()"),
+    "inf-inf": ("e = torch.exp(w * 100)", "p = torch.nan_to_num(e - e)", "loss = p.sum() + w.sum()"),
+    "inf/(1+inf)": ("e = torch.exp(w * 100)", "p = e / (1 + e)", "loss = torch.nan_to_num(p, nan=1.0).sum()"),
+    "log1p(inf)": ("e = torch.exp(w * 100)", "p = torch.log1p(e).clamp(max=5)", "loss = p.sum()"),
+    "1/sqrt(inf)": ("e = torch.exp(w * 100)", "p = 1 / e.sqrt()", "loss = p.sum()"),
+    "rsqrt(inf)": ("e = (w * 1e20) ** 2", "p = w * torch.rsqrt(e)", "loss = p.sum()"),
+    "atan2(inf, inf)": ("e = torch.exp(w * 100)", "p = torch.atan2(e, e)", "loss = p.sum()"),
+    "norm(inf)": ("e = (w * 1e20) ** 2", "p = e.norm()", "loss = 1 / p"),
+    "layer_norm(inf)": (
+        "e = (w * 1e20) ** 2",
+        "p = F.layer_norm(e, (3,))",
+        "loss = torch.nan_to_num(p).sum() + w.sum()",
+    ),
+    "cos(inf)": ("e = torch.exp(w * 100)", "p = torch.nan_to_num(torch.cos(e))", "loss = p.sum() + w.sum()"),
+    "w/inf": ("e = (w * 1e38 * 2).sum()", "p = w / e", "loss = p.sum()"),
+}
+
+
+@pytest.mark.parametrize("name", INFINITE)
+def test_an_operation_that_gets_an_infinity_is_not_to_blame(name, tmp_path):
+    body = "".join(f"    {line}\n" for line in ("optimizer.zero_grad()", *INFINITE[name], "loss.backward()"))
+    path = tmp_path / "infinite.py"
+    path.write_text(
+        "import torch\nimport torch.nn.functional as F\nw = torch.tensor([0.5, 1.5, 1.2], requires_grad=True)\n"
+        f"optimizer = torch.optim.SGD([w], lr=1e-3)\nfor i in range(4):\n{body}    optimizer.step()\n"
+    )
+    watch = examined(path)
+    assert [(found.code, found.spot.line) for found in watch.errors] == [("overflow", 7)], watch
+
+
+def assert_unused_at_the_mark(tmp_path: Path, source: str) -> None:
+    """All that is wrong is a parameter that nobody uses, and it is reported at the line marked with `# BUG`."""
+    path = tmp_path / "unused.py"
+    path.write_text(source)
+    found = examined(path).errors
+    assert {finding.code for finding in found} == {"unused-parameter"}
+    assert [finding.spot.line for finding in found] == marked(source)
+
+
+TRAINED = """
+optimizer = torch.optim.SGD(everything, lr=0.1)
+for step in range(4):
+    optimizer.zero_grad()
+    loss = output(torch.ones(2, 3)).square().mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_what_a_function_made_for_all_callers_in_vain_is_its_own_line(tmp_path):
+    source = """import torch
+def layer(a, b):
+    weight = torch.randn(a, b, requires_grad=True)
+    gain = torch.ones(b, requires_grad=True)  # BUG
+    return weight, gain
+first = layer(3, 4)
+second = layer(4, 1)
+everything = [*first, *second]
+def output(x):
+    return torch.tanh(x @ first[0]) @ second[0]
+"""
+    assert_unused_at_the_mark(tmp_path, source + TRAINED)
+
+
+def test_a_parameter_made_by_an_init_is_that_line_and_not_the_making_of_the_object(tmp_path):
+    source = """import torch
+from torch import nn
+class Part(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+        self.scale = self.vector()
+        self.shift = self.vector()  # BUG
+    def vector(self):
+        return nn.Parameter(torch.ones(3))
+    def forward(self, x):
+        return self.fc(x) * self.scale
+class Whole(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleList([Part() for _ in range(2)])
+        self.last = Part()
+    def forward(self, x):
+        for part in self.parts:
+            x = torch.tanh(part(x))
+        return self.last(x)
+output = Whole()
+everything = output.parameters()
+"""
+    assert_unused_at_the_mark(tmp_path, source + TRAINED)
+
+
+def test_tensors_of_one_comprehension_are_told_by_their_line(tmp_path):
+    source = """import torch
+def make(n):
+    return torch.randn(n, n, requires_grad=True)
+everything = [
+    make(3) for _ in range(3)
+]
+def output(x):
+    return x @ everything[0] @ everything[2]
+"""
+    path = tmp_path / "comprehension.py"
+    path.write_text(source + TRAINED)
+    assert [(found.code, found.spot.line) for found in examined(path).errors] == [("unused-parameter", 3)]

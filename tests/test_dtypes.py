@@ -23,6 +23,7 @@ from pellucid.dtypes import (
     bool_,
     can_cast,
     check_device,
+    chosen_device,
     complex64,
     complex128,
     default_complex,
@@ -40,6 +41,7 @@ from pellucid.dtypes import (
     int16,
     int32,
     int64,
+    on_meta,
     promote,
     promote_two,
     promote_types,
@@ -501,7 +503,12 @@ def test_tensors_live_on_the_cpu() -> None:
         assert check_device(same) == device("cpu")
     with device("cpu") as entered:
         assert entered == device("cpu")
-    for elsewhere in ("cuda", "cuda:0", "mps", "xpu", device("meta")):
+    with device("meta"):
+        assert on_meta(None) and on_meta("meta") and not on_meta("cpu") and chosen_device() == device("meta")
+        with device("cpu"):
+            assert not on_meta(None)
+    assert not on_meta(None) and check_device("meta") == device("meta")
+    for elsewhere in ("cuda", "cuda:0", "mps", "xpu"):
         kind = AssertionError if str(elsewhere).startswith("cuda") else RuntimeError  # as PyTorch's build for the CPU
         with pytest.raises(kind, match=r"Pellucid runs on the CPU only.*Write device='cpu'"):
             check_device(elsewhere)
@@ -538,3 +545,58 @@ def test_named_constants(name: str) -> None:
     assert pickle.loads(pickle.dumps(constant)) is constant
     with pytest.raises(TypeError, match="cannot create"):
         type(constant)("mine")
+
+
+# ---- the dtype of an output --------------------------------------------------------------------------
+
+# One operation of each rule (core/inplace's OUT_RULES), and one whose rule differs from its family's.
+WRITES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "converts what it computed": lambda torch, x, out: torch.exp(x, out=out),
+    "converts the sum": lambda torch, x, out: torch.add(x, 1, out=out),
+    "rounds as it is": lambda torch, x, out: torch.floor(x, out=out),
+    "tells truth only": lambda torch, x, out: torch.signbit(x, out=out),
+    "factors as it is": lambda torch, x, out: torch.linalg.inv(x, out=out),
+    "factors and converts": lambda torch, x, out: torch.linalg.pinv(x, out=out),
+    "multiplies as it is": lambda torch, x, out: torch.matmul(x, x, out=out),
+    "gathers as it is": lambda torch, x, out: torch.take(x, torch.tensor([0, 1]), out=out),
+    "sums in the output's dtype": lambda torch, x, out: torch.cumsum(x, 0, out=out),
+    "sums in the dtype asked for": lambda torch, x, out: torch.sum(x, 0, dtype=torch.float64, out=out),
+    "means of floats only": lambda torch, x, out: torch.mean(x, 0, out=out),
+    "real numbers only": lambda torch, x, out: torch.fft.irfft(x, out=out),
+    "floating only": lambda torch, x, out: torch.logsumexp(x, 0, out=out),
+    "the largest converts": lambda torch, x, out: torch.max(x, out=out),
+    "joins and converts": lambda torch, x, out: torch.stack([x, x], out=out),
+    "creates as it was told": lambda torch, x, out: torch.ones(2, dtype=torch.float32, out=out),
+    "counts in the output's dtype": lambda torch, x, out: torch.arange(3, out=out),
+    "an activation": lambda torch, x, out: torch.nn.functional.softplus(x, out=out),
+}
+
+
+@pytest.mark.parametrize("what", WRITES)
+def test_which_dtypes_an_output_may_have(torch: Any, what: str) -> None:
+    import pellucid
+
+    def written(library: Any, kind: str) -> Any:
+        out = library.zeros(0, dtype=getattr(library, kind))
+        try:
+            WRITES[what](library, library.tensor([[2.5, 1.0], [1.0, 3.25]]), out)
+        except (RuntimeError, TypeError):
+            return "refused"
+        return out.to(library.complex128).tolist()
+
+    for kind in ("float16", "float32", "float64", "int64", "bool", "complex64"):
+        expected, found = written(torch, kind), written(pellucid, kind)
+        assert (expected == "refused") == (found == "refused"), (kind, expected, found)
+        if expected != "refused":
+            assert np.allclose(expected, found, 1e-3), kind
+
+
+def test_a_pair_is_written_as_it_is(torch: Any) -> None:
+    import pellucid
+
+    for library in (torch, pellucid):
+        for values, indices in ((library.float64, library.int64), (library.float32, library.int32)):
+            outs = (library.zeros(2, dtype=values), library.zeros(2, dtype=indices))
+            with pytest.raises(RuntimeError, match=r"dtype|type"):
+                library.max(library.ones(2, 2), 0, out=outs)
+            assert not outs[0].any()

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -466,3 +467,48 @@ def test_a_notebook_gets_a_frame_with_everything_escaped():
 
 def test_an_exploration_says_what_it_is():
     assert repr(explore(leaf(1.0) * 2)) == "<Exploration of 2 nodes and 1 backward steps: .show(), .save_html(path)>"
+
+
+def test_what_a_bias_gets_is_said_as_it_is():
+    """It is no factor: its gradient is a sum."""
+    layers = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 2))
+    seen = snapshot(lambda x: layers(x).pow(2).sum(), torch.ones(2, 1, 4, 4), scope={"layers": layers})
+    words = {seen["nodes"][edge["from"]]["called"]: edge.get("words", "") for edge in seen["edges"]}
+    for number in (0, 2):
+        assert words[f"layers.{number}.weight"].startswith("times the other factor")
+        assert words[f"layers.{number}.bias"].startswith("summed over all that it was added to, shape (2, ")
+
+
+def test_an_index_stands_in_the_formula():
+    x = torch.arange(12.0).reshape(3, 4).requires_grad_()
+    seen = snapshot(lambda x: x[0, 1:] * x[:, ::2][2, -1] + x[..., 3], x, scope={"x": x})
+    formulas = [node["formula"] for node in seen["nodes"] if node["op"] in ("select", "slice")]
+    assert formulas == ["x[0, 1:]", "x[:, ::2]", "x[:, ::2][2, -1]", "x[..., 3]"]
+
+
+def test_where_elements_go_is_found_by_running_the_operation():
+    x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    places = torch.tensor([[2], [0]])
+
+    def moved(x):
+        return torch.cat([x.gather(1, places), nn.functional.pad(x.roll(1, 1), (0, 1))], 1).sum() + x[x > 2].sum()
+
+    nodes = {node["op"]: node for node in snapshot(moved, x, scope={"x": x})["nodes"]}
+    assert nodes["take_along"]["moves"] == [[0, 2], [0, 3]]
+    assert nodes["constant_pad_nd"]["moves"] == [[0, 0], [0, 1], [0, 2], [], [0, 3], [0, 4], [0, 5], []]
+    assert nodes["cat"]["moves"][:2] == [[0, 0], [1, 0]]
+    assert "moves" not in nodes["index_mask"]  # its mask is computed from x: another x, other places
+
+
+def test_a_freed_graph_tells_no_moves():
+    x = torch.ones(2, 2, requires_grad=True)
+    y = x[0].roll(1, 0).sum()
+    y.backward()
+    assert all("moves" not in node or node["moves"] for node in snapshot(y, scope={"x": x})["nodes"])
+
+
+def test_no_string_of_the_page_goes_over_several_lines():
+    """Pages carry the scripts without indentation and comments: inside a string that would change it."""
+    for script in (files("pellucid.explorer") / "static").iterdir():
+        lines = script.read_text(encoding="utf-8").splitlines() if script.name.endswith(".js") else []
+        assert [line for line in lines if line.count("`") % 2 or line.endswith("\\")] == [], script.name

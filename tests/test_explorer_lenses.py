@@ -145,3 +145,56 @@ def test_no_control_character_reaches_a_page_or_a_terminal(tmp_path):
     shown = explore(lambda model, x: model(x), Odd(), torch.ones(2), title=nasty, note=nasty, scope={})
     text = "".join([json.dumps(shown.snapshot), shown.title, shown.html(), repr(shown), shown._repr_html_()])
     assert "[31mred" in text and not any(sign in text for sign in ("\x1b", "\x07", "\\u001b", "\\u0007"))
+
+
+# --- graphs of real PyTorch
+
+
+def test_a_graph_of_torch_is_shown_as_ours_is():
+    oracle = pytest.importorskip("torch")
+
+    def product(a, b):
+        sum = a + b
+        return (sum * b).tanh() - a.exp() / 7 + 3
+
+    told = []
+    for library in (torch, oracle):
+        a, b = (library.tensor(value, dtype=library.float64, requires_grad=True) for value in (0.2, 0.3))
+        told.append(explore(product, a, b).snapshot)
+        assert a.grad is None
+    ours, theirs = told
+    assert [node["op"] for node in theirs["nodes"]] == [node["op"] for node in ours["nodes"]]
+    for mine, torchs in zip(ours["nodes"], theirs["nodes"], strict=True):
+        for what in ("value", "grad"):
+            assert torchs[what]["numbers"] == pytest.approx(mine[what]["numbers"], rel=1e-12)
+    assert theirs["live"] and len(theirs["backward"]) == len(ours["backward"])
+    assert theirs["backward"][0]["caption"] == ours["backward"][0]["caption"]
+    assert "graph of PyTorch" in theirs["notes"][0]
+
+
+def test_a_model_of_torch():
+    oracle = pytest.importorskip("torch")
+    model = oracle.nn.Sequential(oracle.nn.Linear(2, 3), oracle.nn.ReLU(), oracle.nn.Linear(3, 2))
+    x, labels = oracle.ones(4, 2), oracle.tensor([0, 1, 0, 1])
+    seen = explore(lambda: oracle.nn.functional.cross_entropy(model(x), labels)).snapshot
+    model.zero_grad()
+    oracle.nn.functional.cross_entropy(model(x), labels).backward()
+    nodes = {node["called"]: node for node in seen["nodes"]}
+    for name, parameter in model.named_parameters():
+        assert nodes[f"model.{name}"]["grad"]["numbers"] == pytest.approx(parameter.grad.flatten().tolist(), rel=1e-5)
+        assert nodes[f"model.{name}"]["badge"] == "UPDATE!"
+    words = {seen["nodes"][edge["from"]]["called"]: edge.get("words", "") for edge in seen["edges"]}
+    assert words["model.2.bias"] == "summed over all that it was added to, shape (4, 2) → (2,)"
+
+
+def test_what_torch_no_longer_has_is_told():
+    oracle = pytest.importorskip("torch")
+    x = oracle.tensor([1.0, 2.0], requires_grad=True)
+    y = (x * x).sum()
+    y.backward()
+    seen = explore(y).snapshot
+    assert "Trying to backward through the graph a second time" in seen["notes"][1]
+    assert seen["nodes"][0]["grad"]["numbers"] == [2, 4] and x.grad.tolist() == [2, 4]
+    with pytest.raises(RuntimeError, match="has no grad_fn"):
+        explore(oracle.ones(2))
+    assert explore(x[0] * 2 + oracle.ones(3)).snapshot["backward"][0]["caption"].startswith("Start at the end: every")

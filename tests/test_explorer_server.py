@@ -268,6 +268,16 @@ def test_many_ask_at_once(server):
 # --- what is typed
 
 
+def test_a_number_that_is_typed_is_no_box():
+    for text, formulas in {
+        "3 * (a - 2)": ["a - 2", "(a - 2) * 3"], "(1 - a) / (2 * b)": ["1 - a", "b * 2", "(1 - a) / (b * 2)"],
+        "-a + 2": ["-a", "(-a) + 2"],
+    }.items():  # fmt: skip
+        nodes = look(value_of(text), scope={}).data["nodes"]
+        assert [node["formula"] for node in nodes if "formula" in node] == formulas
+        assert {node["called"] for node in nodes if "formula" not in node} <= {"a", "b"}
+
+
 def test_lines_and_functions():
     y = value_of("h = tanh(a * b)\ny = h ** 2 + exp(-a) / 2", {"a": 0.5, "b": 2.0})
     y.backward()

@@ -111,7 +111,10 @@ SAID = """async ([id, place]) => {
         (3, 1, "turned[0, 1] = z[1, 0]. Backward, its gradient goes the same way back.", ["14", "14"]),
         (4, 2, "folded[1, 0] = z[0, 2]. Backward", ["33", "33"]),
         (5, 1, "p[0, 1] = z[0, 0]·turned[0, 1] + z[0, 1]·turned[1, 1] + z[0, 2]·turned[2, 1]", None),
-        (7, 0, "sum(p) = p[0, 0] + p[0, 1] + p[1, 0] + p[1, 1]", None),
+        (7, 2, "top[2] = z[0, 2]. Backward, its gradient goes the same way back. 3 elements are not", ["33", "33"]),
+        (8, 1, "joined[1] = b[1]. Backward", ["20", "20"]),
+        (8, 3, "joined[3] = top[0]. Backward", ["11", "11"]),
+        (9, 0, "sum(p) = p[0, 0] + p[0, 1] + p[1, 0] + p[1, 1]", None),
     ],
 )
 def test_each_element_is_led_back_to_its_sources(opened, gallery, node, place, sentence, lit):
@@ -128,6 +131,24 @@ def test_playing_shapes_ends_at_the_last_element(opened, gallery):
     tab.wait_for_selector(".shape-said:has-text('turned[2, 1] = z[1, 2]')", timeout=5_000)
     tab.wait_for_selector(".shape-bar button:has-text('Play')")
     assert tab.locator(".cell.later").count() == 0 and tab.locator(".ghosts rect").count() == 0
+
+
+def test_what_is_filled_in_comes_from_nowhere_and_what_is_repeated_adds_up(opened, tmp_path):
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+
+    def moved(x):
+        padded = nn.functional.pad(x.tril(), (1, 0), value=7.0)
+        return padded[[0, 0, 1]].sum()
+
+    tab = opened(explore(moved, x).save_html(tmp_path / "moved.html").as_uri())
+    said = {
+        node["op"]: tab.evaluate(SAID, [node["id"], 0])[0]
+        for node in explore(moved, x).snapshot["nodes"]
+        if "moves" in node
+    }
+    assert said["constant_pad_nd"] == "padded[0, 0] = 7, filled in: no gradient goes back."
+    assert said["index"].startswith("index[0, 0] = padded[0, 0]. padded[0, 0] is used 2 times")
+    assert tab.evaluate(SAID, [2, 1])[0] == "tril(x)[0, 1] = 0, filled in: no gradient goes back."
 
 
 def test_large_arrays_and_numbers_have_no_picture_of_their_elements(opened, tmp_path):

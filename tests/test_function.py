@@ -757,3 +757,14 @@ def test_same_as_torch(torch):
     assert name == torch_name == "GateBackward"
     for a, b in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("reduce", [pl.sum, pl.mean])
+def test_a_gradient_in_the_graph_has_memory_for_every_element(reduce):
+    x = pl.randn(3, requires_grad=True)
+    (g,) = pl.autograd.grad(reduce(x), x, create_graph=True)
+    reduce(x).backward(create_graph=True)
+    for gradient in (g, x.grad):
+        rest = gradient[1:].tolist()
+        gradient[0] = 7.0
+        assert gradient.tolist() == [7.0, *rest]

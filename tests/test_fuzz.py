@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pellucid
+from pellucid.core.primitive import TABLE, edges_of
 from pellucid.testing import graphs
 
 SOAK = os.environ.get("PELLUCID_SOAK", "") not in ("", "0")
@@ -109,13 +110,13 @@ def test_nearly_every_alias_program_has_a_gradient() -> None:
 @pytest.fixture
 def wrong_sine(monkeypatch):
     """Sine with a derivative that is wrong in the tenth digit's neighbourhood of 1e-3."""
-    row = pellucid.core.primitive.TABLE["sin"]
+    row = TABLE["sin"]
     wrong = lambda g, a: g * pellucid.cos(a) * 1.001
     monkeypatch.setattr(type(row), "__setattr__", object.__setattr__)
-    edges = row.edges
-    row.edges = ((0, wrong, 1),)
+    rules, edges = row.rules, row.edges
+    row.rules, row.edges = (wrong,), edges_of((wrong,))
     yield
-    row.edges = edges
+    row.rules, row.edges = rules, edges
 
 
 def test_a_wrong_rule_is_found_and_shrunk(wrong_sine) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import pellucid as torch
 from pellucid.core.function import Function
-from pellucid.core.primitive import TABLE
+from pellucid.core.primitive import TABLE, edges_of
 from pellucid.errors import GradcheckError
 from pellucid.transforms.check import epsilon_sweep, gradcheck, gradgradcheck, gradient_check, numeric_gradient
 
@@ -241,12 +241,17 @@ def test_forward_mode_gives_a_third_opinion():
 def wrong_sine():
     """A row whose backward is wrong while its forward mode stays right."""
     row = TABLE["sin"]
-    edges = row.edges
-    object.__setattr__(row, "edges", ((0, lambda g, a: g * torch.cos(a) * 3, 1),))
+    before, wrong = (row.rules, row.edges), (lambda g, a: g * torch.cos(a) * 3,)
+    _exchange(row, wrong, edges_of(wrong))
     try:
         yield
     finally:
-        object.__setattr__(row, "edges", edges)
+        _exchange(row, *before)
+
+
+def _exchange(row, rules, edges):
+    object.__setattr__(row, "rules", rules)
+    object.__setattr__(row, "edges", edges)
 
 
 def test_forward_mode_batched_and_both():

@@ -376,7 +376,7 @@ def test_unpack_hook_must_return_a_tensor():
 
 def test_gradient_edges():
     x, y, _ = chain(pl)
-    assert graph.get_gradient_edge(y) == (y.grad_fn, 0)
+    assert graph.get_gradient_edge(y) == (y.grad_fn, 0, None)
     assert graph.get_gradient_edge(x).node.name() == "AccumulateGrad"
     second = pl.tensor([1.0, 2.0], requires_grad=True).unbind()[1]
     assert graph.get_gradient_edge(second).output_nr == 1

@@ -168,3 +168,17 @@ def test_paragraphs_are_joined_and_code_is_not():
     assert terminal.joined("a\nb\n\n    code\n    more\n\n| x |\n| y |\n- one\n- two") == (
         "a b\n\n    code\n    more\n\n| x |\n| y |\n- one\n- two"
     )
+
+
+@pytest.mark.parametrize("command", ["drill", "quiz", "lab", "explore"])
+def test_every_help_has_an_example_that_is_taken(command):
+    from pellucid.cli import parser_of_commands
+
+    parser = parser_of_commands()
+    told = next(
+        choices[command].epilog
+        for action in parser._actions
+        if isinstance(choices := getattr(action, "choices", None), dict)
+    )
+    examples = [line.split()[1:] for line in told.splitlines() if line.startswith("  pellucid ")]
+    assert len(examples) >= 3 and all(parser.parse_args(words).function for words in examples if '"(a' not in words)

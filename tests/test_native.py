@@ -411,7 +411,7 @@ def test_compiled_and_plain_forms_agree(name, dtype, monkeypatch):
     used = []
     for way in ("__call__", "evenly"):
         call = getattr(kernels.Kernel, way)
-        spy = lambda self, *a, call=call: (used.append(self.name), call(self, *a))[1]  # noqa: E731
+        spy = lambda self, *a, call=call: (used.append(self.name), call(self, *a))[1]
         monkeypatch.setattr(kernels.Kernel, way, spy)
     monkeypatch.setattr("pellucid.ops.gemm.hands", lambda: 2)  # tests may be told to use one core
     compiled = _result(function, tensors, dtype)

@@ -219,6 +219,7 @@ def same(ours, theirs):
 ALL = [case for text in (UFUNCS, REDUCTIONS, SHAPES, ELEMENTS, PRODUCTS) for case in cases(text)]
 
 
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated:DeprecationWarning")  # NumPy 2.5
 @pytest.mark.parametrize("case", ALL)
 def test_values_are_numpys(case):
     same(flattened(run(case, tensors(case))), flattened(run(case, INPUTS)))

@@ -602,6 +602,11 @@ def parameter(*shape):
     return nn.Parameter(pl.ones(*shape or (2,)))
 
 
+def stepped_densely(optimizer, p):
+    p.grad = pl.ones(p.shape)
+    optimizer.step()
+
+
 REFUSED = [
     (lambda p: optim.SGD([p], lr=-1), ValueError, "Invalid learning rate: -1"),
     (lambda p: optim.SGD([p], momentum=-1), ValueError, "Invalid momentum value: -1"),
@@ -618,7 +623,7 @@ REFUSED = [
     (lambda p: optim.Adafactor([p], d=0.5), ValueError, "Clipping threshold d should be >= 1 but is: 0.5"),
     (lambda p: optim.Muon([p]), ValueError, "Muon only supports 2D parameters whereas we found a parameter with size"),
     (lambda p: optim.LBFGS([{"params": [p]}, {"params": [parameter()]}]), ValueError, "LBFGS doesn't support per-par"),
-    (lambda p: optim.SparseAdam([p]).step(), NotImplementedError, "SparseAdam needs sparse gradients"),
+    (lambda p: stepped_densely(optim.SparseAdam([p]), p), RuntimeError, "SparseAdam does not support dense gradients"),
     (lambda p: optim.SGD([]), ValueError, "optimizer got an empty parameter list"),
     (lambda p: optim.SGD(p), TypeError, "params argument given to the optimizer should be an iterable of Tensors"),
     (lambda p: optim.SGD([1]), TypeError, "optimizer can only optimize Tensors, but one of the params is int"),
@@ -636,6 +641,34 @@ def test_refused(make, error, text):
     with pytest.raises(error) as caught:
         make(parameter())
     assert str(caught.value).startswith(text)
+
+
+@pytest.mark.parametrize("kind", ["Embedding", "EmbeddingBag"])
+@pytest.mark.parametrize("maximize", [False, True])
+def test_sparse_adam_changes_the_rows_that_were_looked_up_as_pytorch_does(kind, maximize):
+    """Also rows whose gradient is exactly zero, sums of several backwards, and gradients that are zeroed in place."""
+    torch = pytest.importorskip("torch")
+
+    def trained(t):
+        draw = np.random.RandomState(0)
+        table = getattr(t.nn, kind)(
+            12, 4, sparse=True, padding_idx=3, _weight=t.tensor(draw.randn(12, 4).astype("float32"))
+        )
+        optimizer = t.optim.SparseAdam(list(table.parameters()), lr=0.05, maximize=maximize)
+        for i in range(20):
+            index = t.tensor(draw.randint(0, 12, (3, 4)))
+            chosen = t.tensor((draw.rand(3, *[1] * (2 - (kind == "EmbeddingBag"))) > 0.5).astype("float32"))
+            for _ in range(1 + (i % 3 == 0)):
+                (table(index) * chosen).square().sum().backward()
+            if i % 5 != 4:
+                optimizer.step()
+            if i % 4:
+                optimizer.zero_grad(set_to_none=bool(i % 2))
+        state = optimizer.state_dict()["state"][0]
+        return table.weight.detach().numpy(), state["step"], state["exp_avg"].numpy(), state["exp_avg_sq"].numpy()
+
+    for ours, theirs in zip(trained(pl), trained(torch), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
 def test_a_group_that_is_refused_changes_nothing():

@@ -71,6 +71,77 @@ def test_what_is_not_here_says_so_when_it_is_used():
 
 
 PROGRAMS = {
+    "a model without memory": """
+import copy
+import torch
+from torch import nn
+torch.manual_seed(0)
+with torch.device("meta"):
+    model = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.LSTM(4, 3), nn.BatchNorm2d(3), nn.Embedding(5, 2))
+    steps = torch.outer(torch.arange(4.0), 1 / 10 ** torch.linspace(0, 1, 3)).cos()[None, :, None]
+    print(steps, torch.randn(2, device="cpu").device, torch.tensor([1, 2]), torch.eye(2).new_ones(3).device)
+    print(torch.randperm(3), torch.randint(3, (2,)).device, torch.get_default_device(), torch.zeros(1).is_meta)
+for parameter in model.parameters():
+    nn.init.trunc_normal_(parameter, std=0.02)
+print({p.device for p in model.parameters()}, {b.device for b in model.buffers()}, type(model[0].weight).__name__)
+print(model[0](torch.ones(2, 3, device="meta")).relu(), copy.deepcopy(model)[0].bias.is_cpu)
+layer = nn.Linear(3, 4, device="meta")
+layer.weight.copy_(torch.ones(4, 3)) if not layer.weight.requires_grad else layer.weight.data.mul_(2)
+layer.load_state_dict(nn.Linear(3, 4).state_dict(), assign=True)
+print(layer(torch.ones(1, 3)), torch.rand(1))  # no numbers were drawn for the others
+print(model.to_empty(device="cpu")[0].weight.device, nn.Linear(2, 2).to("meta").weight.requires_grad)
+nothing = torch.empty(3, 4, device="meta")
+print(nothing.stride(), nothing.is_contiguous(), nothing[0].shape, (nothing @ nothing.T).shape, nothing.data_ptr())
+print(torch.zeros_like(nothing, device="cpu").sum(), torch.rand_like(nothing).device, (nothing > 0).dtype)
+for use in (nothing.cpu, nothing.tolist, nothing.numpy, nothing.sum().item, lambda: nothing.to("cpu")):
+    try:
+        use()
+    except (NotImplementedError, RuntimeError, TypeError):
+        print("no data")
+""",
+    "operations with names of their own": """
+import torch
+@torch.library.custom_op("mine::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+print(torch.ops.mine.twice(torch.ones(2)), torch.ops.mine.twice.default(torch.ones(1)))
+library = torch.library.Library("ours", "DEF")
+library.define("thrice(Tensor x) -> Tensor")
+library.impl("thrice", lambda x: x * 3, "CPU")
+library.impl("thrice", lambda x: x * 4, "Meta")
+torch.library.define("ours::more", "(Tensor x) -> Tensor")
+@torch.library.impl("ours::more", "cpu")
+def more(x):
+    return x + 1
+@torch.library.register_fake("ours::more")
+def shape_of(x):
+    return torch.empty_like(x)
+print(torch.ops.ours.thrice(torch.ones(2)), torch.ops.ours.more(torch.ones(2)))
+""",
+    "names that torchvision imports": """
+import torch
+import torch._custom_ops
+from torch._dynamo.utils import is_compile_supported
+from torch.hub import _get_torch_home
+from torch.jit.annotations import BroadcastingList2
+from torch.onnx import symbolic_opset11
+from torch.onnx.symbolic_helper import parse_args
+from torch.utils.model_zoo import tqdm
+with tqdm(total=2, disable=True) as bar:
+    bar.update(1)
+torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
+class Module(torch.nn.Module):
+    @torch.jit._overload_method
+    def forward(self, x: BroadcastingList2[int]):
+        pass
+    def forward(self, x):
+        return x
+try:
+    torch.ops.load_library("/there/is/no.so")
+except OSError:
+    print("not loaded")
+print(Module()(2), _get_torch_home().endswith("torch"))
+""",
     "looking at the hooks of a module": """
 import torch
 from torch.nn.utils import prune

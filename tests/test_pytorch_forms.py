@@ -55,6 +55,63 @@ def test_arithmetic_of_two_numbers_gives_a_tensor() -> None:
         torch.maximum(1, 2)
 
 
+TWO_TENSORS = ["atan2", "fmax", "heaviside", "hypot", "igamma", "logaddexp", "logical_and", "maximum", "isclose"]
+
+
+@pytest.mark.parametrize("name", TWO_TENSORS)
+def test_a_number_is_no_tensor_where_pytorch_takes_none(name: str) -> None:
+    function, x = getattr(torch, name), torch.tensor([1.0, 2.0])
+    place = "(values|input|other|end)"
+    with pytest.raises(TypeError, match=rf"{name}\(\): argument '{place}' \(position 2\) must be Tensor, not float"):
+        function(x, 1.0)
+    with pytest.raises(TypeError, match=rf"{name}\(\): argument 'input' \(position 1\) must be Tensor, not int"):
+        function(1, x)
+    with pytest.raises(TypeError, match=r"torch\.tensor\(\.\.\.\) makes one"):
+        getattr(x, name)(1)
+    assert function(x, x).shape == (2,)
+
+
+def test_a_number_first_where_pytorch_takes_a_tensor() -> None:
+    x = torch.tensor([1.0, 2.0])
+    for name in ("eq", "lt", "fmod", "copysign", "rsub", "max", "clamp", "positive"):
+        with pytest.raises(TypeError, match=rf"{name}\(\): argument 'input' \(position 1\) must be Tensor, not float"):
+            getattr(torch, name)(1.0, *() if name == "positive" else (x,))
+    assert torch.eq(x, 1).tolist() == [True, False] and torch.remainder(3, x).tolist() == [0, 1]
+    assert (x < 2).tolist() == [True, False] and torch.xlogy(2, x)[0] == 0
+
+
+def test_numbers_among_tensors() -> None:
+    x = torch.tensor([1.0, 2.0])
+    for attempt in (
+        lambda: torch.clamp(x, 0, x), lambda: torch.clamp(x, max=1.0, min=x), lambda: torch.addcmul(x, x, 2.0),
+        lambda: torch.addcdiv(x, 1.0, x), lambda: torch.lerp(x, 1.0, 0.5), lambda: x.clone().atan2_(1.0),
+        lambda: torch.maximum(input=x, other=1),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=r"must be Tensor, not (int|float)"):
+            attempt()
+
+
+NOT_TENSORS = [
+    (lambda F, x: F.linear(x, [1.0]), "linear(): argument 'weight' (position 2) must be Tensor, not list"),
+    (lambda F, x: F.relu([1.0]), "relu(): argument 'input' (position 1) must be Tensor, not list"),
+    (lambda F, x: F.softmax("x", 0), "softmax(): argument 'input' (position 1) must be Tensor, not str"),
+    (lambda F, x: F.dropout(1.0), "dropout(): argument 'input' (position 1) must be Tensor, not float"),
+    (lambda F, x: F.mse_loss(x, np.ones(2)), "mse_loss(): argument 'target' (position 2) must be Tensor, not ndarray"),
+    (lambda F, x: F.cross_entropy(x, target=[1]), "cross_entropy(): argument 'target' must be Tensor, not list"),
+    (lambda F, x: F.layer_norm([1.0], (1,)), "layer_norm(): argument 'input' (position 1) must be Tensor, not list"),
+    (lambda F, x: F.max_pool2d([[1.0]], 1), "max_pool2d(): argument 'input' (position 1) must be Tensor, not list"),
+    (lambda F, x: F.embedding([0], x), "embedding(): argument 'input' (position 1) must be Tensor, not list"),
+]
+
+
+@pytest.mark.parametrize(("attempt", "words"), NOT_TENSORS, ids=[words.split("(")[0] for _, words in NOT_TENSORS])
+def test_a_function_of_neural_networks_names_what_is_no_tensor(attempt: Any, words: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        attempt(torch.nn.functional, torch.ones(2))
+    assert words in str(caught.value) and "torch.tensor(...)" in str(caught.value)
+    assert "test_pytorch_forms.py" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("name", "count"),
     [("exp", 1), ("mul", 2), ("signbit", 1), ("heaviside", 2), ("floor_divide", 2), ("cumsum", 1), ("addcmul", 3)],

@@ -109,6 +109,17 @@ def test_a_value_shows_its_data_and_gradient_and_knows_its_inputs():
     assert callable(c._backward)
 
 
+def test_every_operator_is_one_node():
+    """What a learner writes as one sign is one box in the picture."""
+    a, b = Value(6.0), Value(3.0)
+    results = {"-": a - b, "/": a / b, "+": a + b, "*": a * b, "neg": -a, "**2": a**2}
+    for op, result in results.items():
+        assert result._op == op and result._prev <= {a, b}
+    assert (results["-"].data, results["/"].data, (9 - a)._op, (12 / a)._op) == (3.0, 2.0, "-", "/")
+    (a / b).backward()
+    assert (a.grad, b.grad) == (pytest.approx(1 / 3), pytest.approx(-2 / 3))
+
+
 def test_errors_say_what_is_wanted():
     with pytest.raises(TypeError, match="must be an int or a float"):
         Value(2.0) ** Value(3.0)

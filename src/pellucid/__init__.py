@@ -20,10 +20,12 @@ from pellucid.core.allocator import keep_memory as _keep_memory
 from pellucid.core.modes import (
     enable_grad,
     inference_mode,
+    is_anomaly_check_nan_enabled,
     is_anomaly_enabled,
     is_grad_enabled,
     is_inference_mode_enabled,
     no_grad,
+    set_anomaly_enabled,
     set_grad_enabled,
 )
 from pellucid.core.tensor import Tensor
@@ -39,12 +41,18 @@ from pellucid.dtypes import (
     finfo,
     get_default_dtype,
     iinfo,
+    jagged,
     layout,
+    legacy_contiguous_format,
     memory_format,
     preserve_format,
     promote_types,
     set_default_dtype,
+    sparse_bsc,
+    sparse_bsr,
     sparse_coo,
+    sparse_csc,
+    sparse_csr,
     strided,
 )
 from pellucid.ops.construct import *  # noqa: F403
@@ -76,8 +84,19 @@ _FROM = {
         (
             "GradScaler",
             "autocast",
+            "clear_autocast_cache",
+            "get_autocast_cpu_dtype",
             "get_autocast_dtype",
+            "get_autocast_gpu_dtype",
+            "is_autocast_cache_enabled",
+            "is_autocast_cpu_enabled",
             "is_autocast_enabled",
+            "set_autocast_cache_enabled",
+            "set_autocast_cpu_dtype",
+            "set_autocast_cpu_enabled",
+            "set_autocast_dtype",
+            "set_autocast_enabled",
+            "set_autocast_gpu_dtype",
         ),
         "pellucid.amp",
     ),
@@ -117,6 +136,7 @@ _FROM = {
     **dict.fromkeys(("summary",), "pellucid.diagnose.summary"),
     **dict.fromkeys(("as_torch",), "pellucid.shim"),
     **dict.fromkeys(("to_dlpack",), "pellucid.utils.dlpack"),
+    **dict.fromkeys(("thread_safe_generator",), "pellucid.random"),
     **dict.fromkeys(("OutOfMemoryError",), "pellucid.cuda"),
     **dict.fromkeys(("TypedStorage", "UntypedStorage"), "pellucid.storage"),
     **dict.fromkeys(
@@ -165,8 +185,8 @@ _ABSENT = {
         bits16 bits1x8 bits2x4 bits4x2 bits8 chalf complex32 float4_e2m1fn_x2 float8_e4m3fn float8_e4m3fnuz float8_e5m2
         float8_e5m2fnuz float8_e8m0fnu int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3 uint4 uint5 uint6 uint7""",
     "matrices are dense": """
-        dsmm hsmm hspmm resize_as_sparse_ saddmm sparse_bsc sparse_bsc_tensor sparse_bsr sparse_bsr_tensor
-        sparse_compressed_tensor sparse_csc sparse_csc_tensor sspaddmm""",
+        dsmm hsmm hspmm resize_as_sparse_ saddmm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor
+        sparse_csc_tensor sspaddmm""",
     "Pellucid runs on the CPU, and nothing runs elsewhere": """
         AcceleratorError Event Stream get_device_module mtia cudnn_affine_grid_generator cudnn_batch_norm
         cudnn_convolution cudnn_convolution_transpose cudnn_grid_sampler cudnn_is_acceptable miopen_batch_norm
@@ -174,8 +194,7 @@ _ABSENT = {
     "PyTorch has removed it": "eig lstsq matrix_rank solve symeig",
     "it has no counterpart here": """
         BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage DoubleStorage
-        FloatStorage HalfStorage IntStorage LongStorage ShortStorage StorageBase classes from_file lobpcg quasirandom
-        thread_safe_generator""",
+        FloatStorage HalfStorage IntStorage LongStorage ShortStorage StorageBase classes from_file lobpcg""",
 }
 
 

@@ -25,8 +25,13 @@ def get_dir() -> str:
     >>> get_dir()
     '/tmp/hub'
     """
+    return _FOLDER.get("hub") or os.path.join(_get_torch_home(), "hub")
+
+
+def _get_torch_home() -> str:
+    """The folder of PyTorch's cache, which libraries put theirs into."""
     home = os.environ.get("TORCH_HOME") or os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "torch")
-    return _FOLDER.get("hub") or os.path.join(os.path.expanduser(home), "hub")
+    return os.path.expanduser(home)
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:

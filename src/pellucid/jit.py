@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from types import ModuleType
 from typing import Any
 
 from pellucid.absent import absent
@@ -18,6 +19,7 @@ def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 script_method = script_if_tracing = freeze = optimize_for_inference = interface = script
+_script_if_tracing = _overload = _overload_method = script
 
 
 def trace(func: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -50,6 +52,11 @@ class ScriptModule(Module):
 
 ScriptFunction = RecursiveScriptModule = ScriptModule
 Final = Any
+
+
+# torch.jit.annotations: the types that a script's annotations name.
+annotations = ModuleType("torch.jit.annotations")
+annotations.__dict__.update(dict.fromkeys(("BroadcastingList1", "BroadcastingList2", "BroadcastingList3"), list))
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:

@@ -9,18 +9,27 @@
 >>> twice(x).sum().backward()
 >>> x.grad
 tensor([2., 2.])
+>>> torch.ops.mine.twice(x)
+tensor([2., 2.], grad_fn=<mine::twiceBackward>)
 """
 
 from collections.abc import Callable
-from functools import update_wrapper
+from functools import partial, update_wrapper
+from types import SimpleNamespace
 from typing import Any
 
+from pellucid import ops
 from pellucid.absent import absent
 from pellucid.core.function import Function
 
-__all__ = ["CustomOpDef", "custom_op", "register_autograd", "register_fake", "register_kernel"]
+__all__ = [
+    "CustomOpDef", "Library", "custom_op", "define", "impl", "register_autograd", "register_fake", "register_kernel",
+]  # fmt: skip
 
 REGISTERED: dict[str, "CustomOpDef"] = {}
+
+# The keys of PyTorch's dispatcher under which a function is the one to call here.
+OURS = frozenset(("", "cpu", "CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd", "default"))
 
 
 class CustomOpDef:
@@ -34,6 +43,11 @@ class CustomOpDef:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return (self._recorded or self._function)(*args, **kwargs)
+
+    @property
+    def default(self) -> "CustomOpDef":
+        """The only overload there is."""
+        return self
 
     def register_autograd(
         self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None
@@ -66,8 +80,70 @@ def custom_op(
     """Make a function an operation; without a function, a decorator."""
     if fn is None:
         return lambda function: custom_op(name, function, mutates_args=mutates_args)
-    REGISTERED[name] = CustomOpDef(name, fn)
-    return REGISTERED[name]
+    return _registered(name, fn)
+
+
+def _registered(name: str, fn: Callable[..., Any]) -> CustomOpDef:
+    """Keep an operation under its name "space::name", which is torch.ops.space.name, too."""
+    made = REGISTERED[name] = CustomOpDef(name, fn)
+    space, _, rest = name.partition("::")
+    setattr(vars(ops).setdefault(space, SimpleNamespace()), rest.partition(".")[0], made)
+    return made
+
+
+class Library:
+    """Operations of one name space: `define` says what they are called, `impl` what they do.
+
+    >>> import pellucid as torch
+    >>> mine = torch.library.Library("sums", "DEF")
+    >>> mine.define("plus_one(Tensor x) -> Tensor")
+    'plus_one'
+    >>> mine.impl("plus_one", lambda x: x + 1, "CPU")
+    >>> torch.ops.sums.plus_one(torch.ones(2))
+    tensor([2., 2.])
+    """
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
+        """The name in a schema such as "plus_one(Tensor x) -> Tensor"."""
+        return schema.partition("(")[0].strip()
+
+    def impl(self, op_name: Any, fn: Callable[..., Any], dispatch_key: str = "", **options: Any) -> None:
+        """What an operation does; functions for other devices, or for derivatives, are never called here."""
+        if (dispatch_key or self.dispatch_key) in OURS:
+            name = op_name if isinstance(op_name, str) else op_name.__name__
+            _registered(f"{self.ns}::{name.rpartition('::')[2]}", fn)
+
+
+def define(qualname: str, schema: str, *, lib: Any = None, tags: Any = ()) -> None:
+    """Accepted: an operation is there when `impl` says what it does."""
+
+
+def _implemented(library: Library, name: str, key: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    library.impl(name, function, key)
+    return function
+
+
+def impl(qualname: Any, types: Any, func: Any = None, *, lib: Any = None) -> Any:
+    """What an operation does; without a function, a decorator.
+
+    >>> import pellucid as torch
+    >>> torch.library.define("sums::minus_one", "(Tensor x) -> Tensor")
+    >>> @torch.library.impl("sums::minus_one", "cpu")
+    ... def minus_one(x):
+    ...     return x - 1
+    >>> torch.ops.sums.minus_one(torch.ones(2))
+    tensor([0., 0.])
+    """
+    if isinstance(qualname, Library):  # the older form: impl(library, name, key)
+        return partial(_implemented, qualname, types, func or "")
+    if func is None:
+        return lambda function: impl(qualname, types, function)
+    if any(each in OURS for each in ((types,) if isinstance(types, str) else types)):
+        _registered(qualname, func)
+    return func
 
 
 def _found(op: Any) -> CustomOpDef:
@@ -77,8 +153,8 @@ def _found(op: Any) -> CustomOpDef:
 
 
 def register_fake(op: Any, func: Any = None, /, **options: Any) -> Any:
-    """Accepted: shapes are known from the results themselves."""
-    return _found(op).register_fake(func)
+    """Accepted: shapes are known from the results themselves, so it may be of an operation that is not here."""
+    return (lambda function: function) if func is None else func
 
 
 def register_kernel(op: Any, device_types: Any, func: Any = None, /, **options: Any) -> Any:
@@ -92,7 +168,7 @@ def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context
 
 
 NAMES = """
-Library define fallthrough_kernel get_ctx impl impl_abstract infer_schema opcheck register_torch_dispatch
+fallthrough_kernel get_ctx impl_abstract infer_schema opcheck register_torch_dispatch
 register_vmap triton_op wrap_triton
 """
 __getattr__ = absent(

@@ -23,4 +23,14 @@ __all__ = [
     "manual_seed",
     "seed",
     "set_rng_state",
+    "thread_safe_generator",
 ]
+
+
+def thread_safe_generator() -> None:
+    """The generator of a loader's thread: None, for loaders here work in processes.
+
+    >>> import pellucid as torch
+    >>> torch.rand(2, generator=torch.thread_safe_generator()).shape
+    torch.Size([2])
+    """

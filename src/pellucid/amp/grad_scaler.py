@@ -116,6 +116,18 @@ class GradScaler:
         """After how many good steps the scale grows."""
         return self._growth_interval
 
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Let the scale grow by another factor."""
+        self._growth_factor = new_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Let the scale shrink by another factor."""
+        self._backoff_factor = new_factor
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Let the scale grow after another number of good steps."""
+        self._growth_interval = new_interval
+
     def is_enabled(self) -> bool:
         """Whether it does anything."""
         return self._enabled

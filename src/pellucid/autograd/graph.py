@@ -135,6 +135,7 @@ class GradientEdge(NamedTuple):
 
     node: Node
     output_nr: int
+    ownership_token: Node | None = None  # what keeps PyTorch's nodes alive; ours do that by themselves
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:

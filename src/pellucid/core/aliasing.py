@@ -70,12 +70,13 @@ class Part:
     def meets(self, array: np.ndarray) -> bool:
         """Whether an array has an element in the part; to be called while the array lives."""
         try:
-            return np.shares_memory(np.asarray(self), array, max_work=MOST_WORK)  # type: ignore[arg-type]
+            return np.shares_memory(np.asarray(self), array, max_work=MOST_WORK)
         except np.exceptions.TooHardError:
             return True
 
 
-MOST_PARTS, MOST_WORK = 64, 10_000
+MOST_PARTS = 64
+MOST_WORK: Any = 10_000  # NumPy's older stubs allow 0 and -1 only
 
 
 WRITES: dict[int, Write] = {}
@@ -157,9 +158,9 @@ def _passing() -> int:
 
 
 PASSING = _passing()
-# References to an array that only its tensor holds: those of the tensor and of the caller, which passes its name to
-# expose, which passes it to getrefcount.
-TENSOR_REFERENCES = 2 + 2 * PASSING
+# References to an array that only its tensor holds: those of the tensor, of the caller, which passes it to expose, and
+# of the name `owner` there; expose passes it to getrefcount.
+TENSOR_REFERENCES = 3 + 2 * PASSING
 
 
 def expose(array: np.ndarray, new: bool = False) -> None:

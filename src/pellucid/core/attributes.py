@@ -11,6 +11,7 @@ from pellucid import dtypes
 from pellucid.core import aliasing, backward, modes
 from pellucid.core.departures import FEW, MANY, cleared, departed, departed_further, joins
 from pellucid.core.kinds import Kind, plain
+from pellucid.core.meta import Meta
 from pellucid.core.modes import Mode
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Cut, Handle, Leaf, Node, Tensor, extra_of, step_over_pick, wrap
@@ -53,11 +54,8 @@ def dtype(self: Tensor) -> dtypes.dtype:
 
 @readable
 def device(self: Tensor) -> dtypes.device:
-    """Where the tensor lives: always the CPU."""
-    return CPU
-
-
-CPU = dtypes.device("cpu")
+    """Where the tensor lives: on the CPU, unless it is a meta tensor, which lives nowhere."""
+    return dtypes.META if isinstance(self.array, Meta) else dtypes.CPU
 
 
 @readable
@@ -501,10 +499,12 @@ def __repr__(self: Tensor) -> str:
     from pellucid.printing import format_tensor  # the first one to be printed pays for loading it
 
     array = self.array
-    if isinstance(array, Kind):
+    if isinstance(array, Kind) and not isinstance(array, Meta):
         return repr(array)
     node = current_node(self)
     suffix = [] if node is None else ["requires_grad=True" if isinstance(node, Leaf) else f"grad_fn=<{node.name()}>"]
+    if isinstance(array, Meta):
+        return f"{self.shown_as}({', '.join([*array.described(), *suffix])})"
     return format_tensor(np.asarray(array), suffix, f"{self.shown_as}(")
 
 

@@ -147,7 +147,7 @@ def pulled(
         results = []
         for i, rule in enumerate(p.rules):
             parent = node.inputs[i]
-            if parent is None or (wanted is not None and parent not in wanted):
+            if rule is None or parent is None or (wanted is not None and parent not in wanted):
                 results.append(None)
                 continue
             values = arguments(p, saved, i)
@@ -290,7 +290,7 @@ def prepared(tensor: Tensor, g: Any, create_graph: bool) -> Callable[[], Any]:
     if old is None and type(g) is ndarray and g.dtype is tensor.array.dtype:  # by far the most frequent
         return partial(SET_GRAD, tensor, wrap(own(g)))
     if create_graph:
-        g = g if g.array.dtype == tensor.array.dtype else g.to(tensor.dtype)
+        g = dense(g if g.array.dtype == tensor.array.dtype else g.to(tensor.dtype))
         return partial(SET_GRAD, tensor, g if old is None else old + g)
     if isinstance(g, Kind) or isinstance(tensor.array, Kind):
         return partial(SET_GRAD, tensor, wrap(g if old is None else old.array + g))
@@ -507,10 +507,18 @@ def gradients(
 def _returned(g: Any, tensor: Tensor) -> Tensor | None:
     """A gradient as the user gets it: a tensor of its own, of the input's dtype."""
     if g is None or isinstance(g, Tensor):
-        return g
+        return g if g is None else dense(g)
     if isinstance(g, Kind):
         return wrap(g)
     return wrap(copied(of_dtype(g, tensor)))
+
+
+def dense(g: Tensor) -> Tensor:
+    """A gradient with memory for every element: one that is a number repeated (of a sum) is copied, in the graph."""
+    array = g.array
+    if type(array) is ndarray and array.size > 1 and 0 in array.strides:
+        return BOUND["clone"](g, "C")  # type: ignore[no-any-return]
+    return g
 
 
 def of_dtype(g: Any, tensor: Tensor) -> Any:

@@ -189,8 +189,7 @@ def check_view(target: Tensor, name: str) -> None:
 def overwrite(target: Tensor, result: Tensor, name: str) -> Tensor:
     """Write the result of an operation into a tensor's memory and give the tensor its history."""
     _check_fits(target, result, name)
-    if result.array.dtype != target.array.dtype:
-        result = BOUND["cast"](result, dtypes.as_numpy_dtype(target.array.dtype), result.array.dtype)
+    result = _cast(result, target)
     mode = modes.current()
     if mode.grad and isinstance(target.array, Kind):
         (result,) = admitted([result], [current_array(target)])
@@ -212,9 +211,11 @@ def computed_into(
 ) -> Any:
     """Call an operation and write what it returns into the tensors of `out=`, one or several.
 
-    As in PyTorch nothing is recorded, and an output of another shape is given the result's shape.
+    As in PyTorch nothing is recorded, and an output of another shape is given the result's shape. Which dtypes it may
+    have is the operation's affair: its `out_rule` is one of OUT_RULES.
     """
     name = name or operation.__name__
+    rule = getattr(operation, "out_rule", "cast")
     outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
     if modes.current().grad and any(value.requires_grad for value in _tensors_of((outs, args, kwargs))):
         raise RuntimeError(
@@ -229,8 +230,13 @@ def computed_into(
     for value in _tensors_of(args):
         for target in _tensors_of(outs):
             check_apart(target, value, name)
-    result = operation(*args, **(kwargs or {}))
-    write_out(outs, result if isinstance(result, (tuple, list)) else (result,), name)
+    kwargs = kwargs or {}
+    if rule == "own" and isinstance(out, Tensor) and kwargs.get("dtype") is None:
+        kwargs = {**kwargs, "dtype": dtypes.from_numpy_dtype(out.array.dtype)}
+    result = operation(*args, **kwargs)
+    if rule == "alone":
+        rule = "cast" if isinstance(result, Tensor) else "exact"
+    write_out(outs, result if isinstance(result, (tuple, list)) else (result,), name, rule)
     if not isinstance(result, tuple):
         return out
     return type(result)(*outs) if hasattr(result, "_fields") else outs
@@ -244,19 +250,55 @@ def _tensors_of(value: Any) -> Iterator[Tensor]:
             yield from _tensors_of(part)
 
 
-def write_out(outs: Sequence[Tensor], results: Sequence[Tensor], name: str) -> None:
+# Which dtype an output may have for a result of another, as PyTorch's kernels have it. "own": the operation computes in
+# the output's dtype, so that its result has that dtype already. "alone" (max, min): "cast", but "exact" for a pair.
+OUT_RULES: dict[str, Callable[[Any, Any], bool]] = {
+    "cast": dtypes.can_cast,
+    "exact": lambda result, out: result is out,
+    "own": lambda result, out: result is out,
+    "real": lambda result, out: dtypes.can_cast(result, out) and not out.is_complex,
+    "floating": lambda result, out: out.is_complex or out.is_floating_point,
+    "any": lambda result, out: True,
+}
+
+
+def write_out(outs: Sequence[Tensor], results: Sequence[Tensor], name: str, rule: str = "cast") -> None:
     """Write results into tensors that the user brought: everything is checked before anything is written."""
     if len(outs) != len(results) or not all(isinstance(out, Tensor) for out in outs):
         given = ", ".join(type(out).__name__ for out in outs)
         raise TypeError(f"{name}(): argument 'out' must be {len(results)} Tensor(s), not ({given})")
     for out, result in zip(outs, results, strict=True):
         check_writable(out, name)
-        _check_castable(out, result, name)
+        _check_output(out, result, name, rule)
     for out, result in zip(outs, results, strict=True):
         if tuple(out.array.shape) == tuple(result.array.shape):
-            overwrite(out, result, name)
+            overwrite(out, _cast(result, out), name)
         else:
             _reshape_out(out, result)
+
+
+def _check_output(out: Tensor, result: Tensor, name: str, rule: str) -> None:
+    """Refuse an output whose dtype the operation does not write to."""
+    source, goal = (dtypes.from_numpy_dtype(t.array.dtype) for t in (result, out))
+    if rule == "cast":
+        _check_castable(out, result, name)
+    elif not OUT_RULES[rule](source, goal):
+        raise RuntimeError(
+            explain(
+                f"{name}(): Expected out tensor to have dtype {dtypes.scalar_name(source)}, but got "
+                f"{dtypes.scalar_name(goal)} instead",
+                str(here()),
+                "this operation writes its result as it is, without a conversion",
+                f"give it an `out` of dtype {source}, or convert the result: result.to({goal})",
+            )
+        )
+
+
+def _cast(result: Tensor, like: Tensor) -> Tensor:
+    if result.array.dtype == like.array.dtype:
+        return result
+    cast: Tensor = BOUND["cast"](result, dtypes.as_numpy_dtype(like.array.dtype), result.array.dtype)
+    return cast
 
 
 def _reshape_out(out: Tensor, result: Tensor) -> None:

@@ -133,7 +133,7 @@ def _scaled(a: ndarray, b: ndarray) -> ndarray:
     if a.size >= LARGE and a.shape == b.shape and scale_loop.fits(a, b):
         scale_loop.evenly(a.size, a, b)
         return a
-    return np.multiply(a, b, a)
+    return np.multiply(a, b, a)  # type: ignore[no-any-return]
 
 
 def gather(total: ndarray, more: ndarray) -> None:

@@ -150,6 +150,10 @@ class _Switch:
         """A switch like this one for one more use, so that decorated functions may recurse."""
         return self.__class__()
 
+    def clone(self) -> "_Switch":
+        """PyTorch's name for `fresh`."""
+        return self.fresh()
+
     def __enter__(self) -> Any:
         self._before = MODE.get()
         changes = self.changes()
@@ -353,6 +357,23 @@ class set_detect_anomaly(detect_anomaly):
 
     def fresh(self) -> "_Switch":
         return set_detect_anomaly(self.mode, self.check_nan)
+
+
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Switch anomaly detection on or off.
+
+    >>> import pellucid as torch
+    >>> torch.set_anomaly_enabled(True, False)
+    >>> torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+    (True, False)
+    >>> torch.set_anomaly_enabled(False)
+    """
+    set_detect_anomaly(mode, check_nan)
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly detection, when it is on, looks for NaN."""
+    return current().check_nan
 
 
 def is_anomaly_enabled() -> bool:

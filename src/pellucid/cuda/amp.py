@@ -1,13 +1,15 @@
 """torch.cuda.amp, the old spelling: mixed precision on a device that is not there, hence switched off."""
 
+from functools import partial
 from typing import Any
 
 from pellucid import amp
-from pellucid.amp import custom_bwd, custom_fwd
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 GradScaler = amp.GradScaler
+custom_fwd = partial(amp.custom_fwd, device_type="cuda")
+custom_bwd = partial(amp.custom_bwd, device_type="cuda")
 
 
 class autocast(amp.autocast):

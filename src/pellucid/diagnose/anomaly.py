@@ -6,6 +6,7 @@ not finite, through the operations that only passed the bad value on, to the one
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -134,7 +135,15 @@ class Watcher:
         same = incoming.shape == np.shape(bad.out)
         bad.onward = tuple(self._onward(node.born))
         bad.hidden = same and incoming[bad.index] == 0 and any(call.name in CHOOSE for call in bad.onward[:16])
+        if not bad.hidden:
+            bad.sources = tuple(self._given_bad(call))
         self.in_backward = bad
+
+    def _given_bad(self, call: Call) -> Iterator[Bad]:
+        """The bad values that an operation got in forward, in which something else made them."""
+        for array in call.inputs:
+            made = (bad for _, bad in self.bad.values() if bad.out is array and not bad.intended)
+            yield from islice(made, 1)
 
     def _onward(self, born: int) -> Iterator[Call]:
         """The operations that a result goes into, directly and further on, in the order in which they ran."""
@@ -175,7 +184,7 @@ def first_bad(watcher: Watcher, loss: Tensor | None = None) -> Finding | None:
     """The cause of a loss or of a gradient that is not finite; None when all is well."""
     known = watcher.bad.get(id(loss)) if loss is not None else None
     if known is None and watcher.in_backward is not None:
-        return finding_of([watcher.in_backward], "the gradient")
+        return finding_of(chain_of(watcher.in_backward), "the gradient")
     if known is None and loss is None:
         known = next((each for each in watcher.bad.values() if not each[1].intended), None)
     return None if known is None else finding_of(chain_of(known[1]), "the loss")

@@ -12,7 +12,7 @@ import numpy as np
 from pellucid.diagnose.cures import Symptom, cure_of, meeting
 from pellucid.diagnose.events import Flow, Operation, Pass, Value, is_finite
 from pellucid.diagnose.finding import Finding, Related, Spot
-from pellucid.diagnose.measures import once
+from pellucid.diagnose.measures import flows_of, once
 from pellucid.diagnose.trace import Trace
 from pellucid.nn.modules.loss import _Loss
 
@@ -185,6 +185,17 @@ def mark_spoiled(done: Pass) -> None:
                 stack.extend(done.uses.get(value, ()))
 
 
+def swallowed(done: Pass) -> Root | None:
+    """The root of an infinity by which everything was divided: the loss is finite, and no gradient comes back."""
+    flows = flows_of(done) if done.bad else {}
+    for operation in done.bad:
+        coming = flows.get(operation, ())
+        dead = bool(coming) and not any(flow.incoming for flow in coming) and not _deliberate(operation)
+        if dead and not np.isfinite(np.asarray(operation.output.array, np.float64)).any():
+            return _forward_root(done, operation)
+    return None
+
+
 def _first_making(done: Pass) -> Operation | None:
     """The first operation whose bad result got into the loss."""
     event = done.backward
@@ -282,6 +293,9 @@ def _made_by(operation: Operation) -> tuple[Related, ...]:
 
 def _backward_root(done: Pass, flow: Flow) -> Root:
     operation = flow.operation
+    arrived = None if operation is None else _arrived_bad(done, operation, flow)
+    if arrived is not None:
+        return arrived
     spot = Spot.of(flow.place)
     chooser = None if operation is None else _chosen_later(operation, done)
     bad = ~np.isfinite(np.asarray(flow.gradient, np.float64))
@@ -296,6 +310,26 @@ def _backward_root(done: Pass, flow: Flow) -> Root:
         return Root(code, spot if first is operation else first.spot, cause, evidence, fix, done.number, chosen)
     code, cause, fix = _backward_cure(flow, bad)
     return Root(code, spot, cause, evidence, fix, done.number)
+
+
+def _arrived_bad(done: Pass, operation: Operation, flow: Flow) -> Root | None:
+    """The root of an Inf or NaN that an operation got in forward, and that its derivative could not take.
+
+    The loss is finite all the same: something was divided by that Inf, or the bad elements were not picked.
+    """
+    bad = [value for value in operation.inputs if not _fine(value)]
+    if not bad or _chosen_later(operation, done) is not None:
+        return None
+    source, maker = _source(bad[0])
+    if maker is None:
+        known = source.parameter is not None or _is_mask(np.asarray(source.array, np.float64))
+        return source.spoiled or (None if known else _data_root(done, source, operation.order))
+    if _deliberate(maker):
+        return None
+    root = _forward_root(done, maker)
+    seen = f"the loss is finite, but the gradient that {flow.op} passes on is not"
+    related = (*root.related, Related(Spot.of(flow.place), "its derivative could not take that value"))
+    return replace(root, evidence=f"{root.evidence}; {seen}", related=related)
 
 
 def _backward_cure(flow: Flow, bad: Any) -> tuple[str, str, str]:

@@ -16,8 +16,9 @@ def carried_over(done: Pass, began: int) -> Operation | None:
     The line runs in every pass, so its value is carried along in the loop. Features that were computed once before the
     loop are no such value.
     """
-    lines = {operation.place for operation in done.operations}
-    return next((op for op in done.operations if any(v.made_at in lines for v in old_values(op, began))), None)
+    taken = [(op, value.made_at) for op in done.operations for value in old_values(op, began)]
+    lines = {operation.spot for operation in done.operations} if taken else set()
+    return next((op for op, made_at in taken if made_at is not None and Spot.of(made_at) in lines), None)
 
 
 def entrance(operation: Operation, began: int) -> Spot:
@@ -40,7 +41,8 @@ def accumulators(done: Pass, began: int) -> list[Operation]:
 
 def old_values(operation: Operation, began: int) -> list[Value]:
     """The inputs of a recorded operation that an earlier step computed and that still have their graph."""
-    return [value for value in operation.inputs if _is_old(value, began)] if operation.recorded else []
+    old = [value for value in operation.inputs if _is_old(value, began)]
+    return old if old and operation.recorded else []
 
 
 def _is_old(value: Value, began: int) -> bool:

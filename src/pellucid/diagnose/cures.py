@@ -8,17 +8,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pellucid.diagnose.naming import SUFFIX
+
 __all__ = ["Symptom", "cure_of", "meeting"]
 
 
 class Symptom(NamedTuple):
     """What is known of the operation that made the first bad number."""
 
-    name: str  # the operation; empty: the value came in from outside
+    row: str  # the operation; empty: the value came in from outside
     label: str  # NaN or Inf
     backward: bool
     hidden: bool  # made where nothing was selected
     elements: list[float]  # the input elements that met there, see `meeting`
+
+    @property
+    def name(self) -> str:
+        """The operation as users write it: `pow`, not `pow_number`."""
+        return SUFFIX.sub("", self.row)
 
 
 Cure = tuple[str, str, str]  # code, cause, fix
@@ -38,6 +45,7 @@ NORMS = frozenset(
 )
 POWERS = frozenset(("pow", "pow_number", "pow_of_number"))
 EXPONENTIALS = frozenset(("exp", "exp2", "expm1", "sinh", "cosh"))
+SOFTMAXES = frozenset(("softmax", "safe_softmax", "log_softmax"))
 BOUNDED = frozenset(("acos", "asin", "acosh", "atanh", "erfinv", "ndtri", "lgamma", "digamma"))
 
 
@@ -46,6 +54,8 @@ def cure_of(symptom: Symptom) -> Cure:
 
     >>> cure_of(Symptom("log", "Inf", False, False, [0.0]))[0]
     'log-of-zero'
+    >>> cure_of(Symptom("div", "NaN", True, False, [1.0, float("inf")]))[0]
+    'overflow'
     """
     if not symptom.name:
         return _came_in(symptom)
@@ -57,8 +67,10 @@ def cure_of(symptom: Symptom) -> Cure:
             f"- torch.where(ok, {symptom.name}(x), other)\n"
             f"+ torch.where(ok, {symptom.name}(torch.where(ok, x, torch.ones_like(x))), other)",
         )
+    if symptom.name not in SOFTMAXES and any(np.isinf(element) for element in symptom.elements):
+        return _infinite(symptom)
     for names, cure in TABLE:
-        if symptom.name in names:
+        if symptom.row in names:
             return cure(symptom)
     return _overflow(symptom)
 
@@ -174,6 +186,17 @@ def _bounded(symptom: Symptom) -> Cure:
     return "out-of-domain", f"{symptom.name} of {_number(symptom)} is undefined or infinite", fix
 
 
+def _infinite(symptom: Symptom) -> Cure:
+    """An operand was infinite before: no singular point of this operation is to blame, and no epsilon helps."""
+    what = f"the derivative of {symptom.name}" if symptom.backward else symptom.name
+    given = " and ".join(f"{element:.3g}" for element in symptom.elements)
+    fix = (
+        "find what made the infinity, and keep it finite there: a mask can be a large negative number instead of -inf, "
+        "and an exponent can be clamped"
+    )
+    return "overflow", f"{what} has no value for {given}", fix
+
+
 def _overflow(symptom: Symptom) -> Cure:
     what = f"backward of {symptom.name}" if symptom.backward else symptom.name
     fix = (
@@ -186,5 +209,5 @@ def _overflow(symptom: Symptom) -> Cure:
 TABLE = (
     (LOGS, _log), (DIVISIONS, _division), (SPREADS, _spread), (MEANS, _mean), (POWERS, _power),
     (frozenset(("sqrt",)) | NORMS, _root), (EXPONENTIALS, _exponential), (BOUNDED, _bounded),
-    (frozenset(("softmax", "safe_softmax", "log_softmax")), _softmax),
+    (SOFTMAXES, _softmax),
 )  # fmt: skip

@@ -1,8 +1,8 @@
 """doctor: watch a training run, then say what is wrong with it, the most likely root cause first."""
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from math import isfinite
 from types import TracebackType
 from typing import Any
@@ -86,16 +86,10 @@ class doctor:
 
     def _all_look(self, done: Pass) -> None:
         for rule in self.rules:
-            with self._guarded(rule):
+            try:
                 rule.look(done, self.trace)
-
-    @contextmanager
-    def _guarded(self, rule: Rule) -> Iterator[None]:
-        """A mistake in one rule must not take the others' findings away."""
-        try:
-            yield
-        except Exception as error:
-            self.failures[rule.code] = error
+            except Exception as error:  # a mistake in one rule must not take the others' findings away
+                self.failures[rule.code] = error
 
     def _stop_if_enough(self, passes: int) -> None:
         if self.steps is not None and passes >= self.steps:
@@ -115,8 +109,10 @@ class doctor:
             self._all_look(self.trace.open)
         found: list[Finding] = []
         for rule in self.rules:
-            with self._guarded(rule):
+            try:
                 found += rule.findings(self.trace)
+            except Exception as error:
+                self.failures[rule.code] = error
         self.findings = ranked(found, {rule.code: rule.explains for rule in self.rules})
         if self.trace.crash is not None and not self.errors:
             self.findings.insert(0, unexplained(self.trace.crash))

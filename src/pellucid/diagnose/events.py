@@ -182,6 +182,7 @@ class Parameter:
     frozen_order: int = 0  # when that was
     gradient_norms: list[float] = field(default_factory=list)  # per pass that reached it, the first thousand
     written_at: Place | None = None  # where it was last written to by hand before it first got a gradient
+    route: tuple[Place, ...] = ()  # the lines that led to its making, the innermost first, if they were noted
 
     @property
     def spot(self) -> Spot:
@@ -311,6 +312,7 @@ class Pass:
         self.arrivals: list[tuple[int, Value]] = []  # tensors made of numbers whose origin is unknown, and when
         self.backward: Backward | None = None  # None: the run ended before
         self.bad: list[Operation] = []  # operations in which bad numbers begin, in their order
+        self.shared: dict[Any, Any] = {}  # what rules have measured for each other: see `once` of measures.py
         self.bad_gradients: list[Flow] = []  # gradients that are not finite though the one coming in was: see `measure`
 
     @cached_property
@@ -351,7 +353,8 @@ class Pass:
             if before[0] is not flow.arriving:  # one operation passes the same gradient to several inputs
                 before = (flow.arriving, *measured(flow.arriving))
             _, flow.incoming, flow.incoming_size = before
-            flow.outgoing, flow.outgoing_size = norm_of(flow.gradient), int(np.size(flow.gradient))
+            g = flow.gradient
+            flow.outgoing, flow.outgoing_size = norm_of(g), g.size if type(g) is np.ndarray else int(np.size(g))
             if not math.isfinite(flow.outgoing) and math.isfinite(flow.incoming) and not is_finite(flow.gradient):
                 self.bad_gradients.append(flow)
 

@@ -16,7 +16,7 @@ from pellucid.core.tensor import Leaf, Tensor
 from pellucid.core.views import current_node
 from pellucid.diagnose.events import ModeSwitch, Replaced, Scheduled
 from pellucid.diagnose.events import Parameter as Known
-from pellucid.diagnose.tapping import Wrapper, copies, of_ours, replaced, tensors_in, user_place
+from pellucid.diagnose.tapping import Wrapper, copies, of_ours, replaced, route_here, tensors_in, user_place
 from pellucid.diagnose.tapping_tensors import heard_backward, tensor_instruments
 from pellucid.diagnose.trace import Trace
 from pellucid.nn import functional
@@ -60,17 +60,9 @@ def _creation(trace: Trace, original: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         trace.made_at[self] = _maker_of(self)
-        trace.routes[self] = tuple(_route())
+        trace.routes[self] = route_here()
 
     return __init__
-
-
-def _route(most: int = 8) -> Iterator[Place]:
-    """The user's lines that led here, the innermost first."""
-    frame = outside(getframe(2))
-    while most and frame.f_back is not None:
-        yield Place(frame.f_code, frame.f_lasti)
-        frame, most = outside(frame.f_back), most - 1
 
 
 def _maker_of(module: Any) -> Place:

@@ -75,7 +75,7 @@ class Ledger:
                 cuts = [cut for cut in cuts if cut.operation is not None and cut.operation.op in STEPS]
             relevant = [cut for cut in cuts if serves(cut, trace)] or cuts
             if relevant:
-                yield min(relevant, key=lambda cut: (not cut.hopeless, cut.number, cut.order))
+                yield min(relevant, key=lambda cut: cut.likelihood)
 
     def _fatal_ones(self) -> list[Cut]:
         fatal = [cut for cut in self.cuts if cut.fatal and cut.parameter is not None]

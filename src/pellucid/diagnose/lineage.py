@@ -23,6 +23,9 @@ LINEAR = frozenset(
      "select", "slice", "index", "unbind", "squeeze0", "squeeze1", "squeeze2", "unsqueeze", "expand", "cast", "clone")
 )  # fmt: skip
 SCALING = frozenset(("mul", "div"))
+DRAWS = frozenset(("sample", "multinomial", "poisson", "drawn_bernoulli", "drawn_normal"))
+# What becomes of a value that was cut off, the likeliest slip first.
+FEEDS, MEETS, CHOOSES = range(3)
 
 
 @dataclass(slots=True, eq=False)
@@ -35,11 +38,21 @@ class Cut:
     parameter: Parameter | None  # None: a whole term of the loss is cut off
     number: int  # of the pass
     hopeless: bool = False  # nothing that wants a gradient, or should, joins the value on its way to the loss
+    fate: int = MEETS  # FEEDS: layers that learn take it in; MEETS: only the loss does; CHOOSES: it picked data
     fatal: bool = False  # the loss wants no gradient at all: backward() refused
 
     @property
     def order(self) -> int:
         return 0 if self.operation is None else self.operation.order
+
+    @property
+    def likelihood(self) -> tuple[bool, bool, int, int, int]:
+        """What to compare the cuts of one parameter by: the smallest is to blame.
+
+        A network that acts under no_grad and then learns from what it did is run twice: the path to the loss is the
+        second run. Targets and old log-probabilities meet the loss only, features go on into layers that learn.
+        """
+        return self.fate == CHOOSES, not self.hopeless, self.fate, self.number, self.order
 
 
 class Search:
@@ -59,7 +72,7 @@ class Search:
         for value in self.upstream:
             if value.maker is not None:
                 self.results.setdefault(value.maker, []).append(value)
-        self._hopeless: dict[Operation, bool] = {}
+        self._outcomes: dict[Operation, tuple[bool, int]] = {}
 
     # --- what every parameter met
 
@@ -79,10 +92,10 @@ class Search:
             found = list(self._detours(values))
         for operation in dict.fromkeys(found):
             code, blamed = self._judged(operation)
-            if operation not in self._hopeless:
-                self._hopeless[operation] = self._is_hopeless(operation)
-            spot, hopeless = spot_of(blamed, code), self._hopeless[operation]
-            yield Cut(code, spot, blamed, parameter, self.done.number, hopeless, self.fatal)
+            if operation not in self._outcomes:
+                self._outcomes[operation] = self._is_hopeless(operation), self._fate(operation)
+            hopeless, fate = self._outcomes[operation]
+            yield Cut(code, spot_of(blamed, code), blamed, parameter, self.done.number, hopeless, fate, self.fatal)
 
     def reaches(self, values: Iterable[Value]) -> bool:
         """Whether one of these values has a part in the loss."""
@@ -155,6 +168,25 @@ class Search:
                 seen.update(fresh)
         return True
 
+    def _fate(self, operation: Operation) -> int:
+        """What becomes of a value that was cut off; a number that was drawn or compared is another value."""
+        stack = list(self.results.get(operation, ()))
+        seen, fate = set(stack), CHOOSES
+        while stack:
+            value = stack.pop()
+            fate = MEETS if value is self.root else fate
+            for later in self.done.uses.get(value, ()):
+                if later not in self.toward or later.op in DRAWS or is_discrete(later):
+                    continue
+                if later.recorded:
+                    fate = MEETS
+                    if any(each.parameter is not None and each.requires_grad for each in later.inputs):
+                        return FEEDS
+                fresh = [each for each in self.results.get(later, ()) if each not in seen]
+                stack.extend(fresh)
+                seen.update(fresh)
+        return fate
+
     def _additive(self) -> Iterator[Operation]:
         """The operations at the end that only add up and scale the terms of the loss."""
         stack = [self.root] if self.root is not None else []
@@ -213,7 +245,7 @@ class Search:
             cut = self._lost_behind(value, terms) or self._recognised(value)
             if cut is not None:
                 code, cut = self._judged(cut)
-                yield Cut(code, spot_of(cut, code), cut, None, self.done.number, True)
+                yield Cut(code, spot_of(cut, code), cut, None, self.done.number, hopeless=True)
 
     def _lost_behind(self, term: Value, terms: set[Value], limit: int = 500) -> Operation | None:
         """The first operation behind a term that lost the graph of a parameter which learns.
@@ -258,7 +290,7 @@ class Search:
         if crash is None or crash.in_backward:
             return
         if "can't call numpy() on tensor that requires grad" in text:
-            yield Cut("left-the-graph", crash.spot, None, None, self.done.number, True, True)
+            yield Cut("left-the-graph", crash.spot, None, None, self.done.number, hopeless=True, fatal=True)
         elif "has no attribute 'backward'" in text:
             yield from self._last("left-the-graph", lambda op: op.leaves_graph and op.op not in DETACHING)
         elif "only tensors of floating point" in text and "require gradients" in text:
@@ -272,7 +304,7 @@ class Search:
         yield from (self._fatal(code, operation) for operation in found[-1:])
 
     def _fatal(self, code: str, operation: Operation) -> Cut:
-        return Cut(code, spot_of(operation, code), operation, None, self.done.number, True, True)
+        return Cut(code, spot_of(operation, code), operation, None, self.done.number, hopeless=True, fatal=True)
 
 
 def _is_flat(flow: Flow) -> bool:

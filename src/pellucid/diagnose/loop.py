@@ -25,7 +25,7 @@ from pellucid.diagnose.events import (
     is_finite,
     norm_of,
 )
-from pellucid.diagnose.values import Values, assigned_name, memory_of
+from pellucid.diagnose.values import Values, given_name, memory_of, owner_of
 
 REMEMBERED = 1000  # gradient norms kept of one parameter
 TIDYING = 8  # passes after which entries of tensors that are gone are dropped
@@ -167,9 +167,11 @@ class Loop(Values):
     def _held_leaf(self, tensor: Tensor) -> Parameter:
         """An optimizer holds a tensor that wants no gradient."""
         shape = tuple(np.shape(tensor.array))
-        place = self._place_of(tensor) or here()
-        name = assigned_name(place) or f"tensor of shape {shape}"
-        self.parameters[id(tensor)] = Parameter(name, shape, place, self._count(), weakref.ref(tensor))
+        route = self._route_of(tensor) or (here(),)
+        name = given_name(route) or f"tensor of shape {shape}"
+        self.parameters[id(tensor)] = Parameter(
+            name, shape, route[0], self._count(), weakref.ref(tensor), route=route
+        )  # fmt: skip
         return self.parameters[id(tensor)]
 
     def before_step(self, info: OptimizerInfo) -> dict[Parameter, Any]:
@@ -208,9 +210,12 @@ class Loop(Values):
 
     def _note_initialisation(self, target: Tensor) -> None:
         """Remember who wrote to a parameter last before it was trained."""
-        parameter = self._owner(target) if isinstance(target.array, np.ndarray) else None
+        if not isinstance(target.array, np.ndarray):
+            return
+        parameter = self._owner(target)
         if parameter is None:
-            self._written[id(target)] = (weakref.ref(target), here())
+            owner = owner_of(target.array)
+            self._written[id(owner)] = (weakref.ref(owner), here())
         elif not parameter.reached:
             parameter.written_at = here()
 

@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -38,13 +37,13 @@ def is_weighted(operation: Operation) -> bool:
 
 def once(measure: Callable[[Pass], T]) -> Callable[[Pass], T]:
     """Let the rules share what is measured of a pass: it is computed when the first of them asks."""
-    known: WeakKeyDictionary[Pass, T] = WeakKeyDictionary()
 
     @functools.wraps(measure)
     def measured(done: Pass) -> T:
-        if done not in known:
-            known[done] = measure(done)
-        return known[done]
+        shared = done.shared
+        if measure not in shared:
+            shared[measure] = measure(done)
+        return shared[measure]  # type: ignore[no-any-return]
 
     return measured
 

@@ -72,7 +72,7 @@ def _expression(filename: str, code: CodeType, lasti: int) -> str:  # equal code
     return " ".join(part.decode(errors="replace").strip() for part in lines)
 
 
-SUFFIX = re.compile(r"_(all|number|dim|with_bias|row)$")
+SUFFIX = re.compile(r"_(all|(of_)?number|dim|with_bias|bias|row)$|(?<=squeeze)\d$")
 INDEXING = re.compile(r"select|slice|index|gather|take|narrow|getitem|unsqueeze|alias|diagonal")
 
 

@@ -1,10 +1,11 @@
 """Who owns and who trains a parameter: the modules it belongs to, and the optimizers that do or do not hold it."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pellucid.core.provenance import Place
 from pellucid.diagnose.events import Backward, Operation, OptimizerInfo, Parameter, Pass, Replaced, Update, Value
 from pellucid.diagnose.finding import Spot
 from pellucid.diagnose.trace import Trace
@@ -68,7 +69,36 @@ class Family:
         """Where the largest such module was made (or the parameter itself), and that module."""
         module = self.whole(parameter, among)
         place = None if module is None else self.trace.created(module)
-        return (parameter.spot if place is None else Spot.of(place)), module
+        if place is None:
+            others = [each.route for each in self.trace.parameters.values() if each.reached and each not in among]
+            return told_apart(parameter.created, parameter.route, others), module
+        routes = self.trace.routes
+        others = [route for each, route in routes.items() if any(p.reached for p in self.within(each) - among)]
+        return told_apart(place, routes.get(module, ()), others), module
+
+
+def told_apart(made: Place, route: Sequence[Place], others: Iterable[Sequence[Place]]) -> Spot:
+    """The line to name for a thing that was made at a line of a function which made others, too: the call of it.
+
+    Of the lines that led there, the outermost that is needed to tell it from the others, which are well; but not beyond
+    the making of an object, whose `__init__` is the same for all of its class.
+    """
+    named = Spot.of(made)
+    outward = _outward(made, route)
+    left = [line for each in others if (line := _outward(made, each))]
+    for depth, place in enumerate(outward):
+        same = [each for each in left if len(each) > depth and Spot.of(each[depth]) == Spot.of(place)]
+        if len(same) < len(left):
+            named, left = Spot.of(place), same
+        if place.code.co_name == "__init__":
+            break
+    return named
+
+
+def _outward(made: Place, route: Sequence[Place]) -> Sequence[Place]:
+    """The part of a route from the line on that made something."""
+    spots = [Spot.of(place) for place in route]
+    return route[spots.index(Spot.of(made)) :] if Spot.of(made) in spots else ()
 
 
 def _look(module: Any) -> tuple[Any, ...]:

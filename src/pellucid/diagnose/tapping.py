@@ -58,6 +58,17 @@ def user_place() -> Place:
     return Place(frame.f_code, frame.f_lasti)
 
 
+def route_here(most: int = 8) -> tuple[Place, ...]:
+    """The user's lines that led here, the innermost first, up to the script's own."""
+    found, frame = [], outside(getframe(2))
+    while True:
+        code = frame.f_code
+        found.append(Place(code, frame.f_lasti))
+        if frame.f_back is None or len(found) == most or code.co_name == "<module>":
+            return tuple(found)
+        frame = outside(frame.f_back)
+
+
 def copies(frame: Any) -> bool:
     """Whether a frame belongs to `copy.deepcopy`, which is no user."""
     return frame.f_code.co_filename == copy.__file__  # type: ignore[no-any-return]

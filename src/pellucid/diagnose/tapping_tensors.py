@@ -9,7 +9,7 @@ import numpy as np
 import pellucid
 from pellucid.core.provenance import Place, getframe, outside
 from pellucid.core.tensor import Tensor
-from pellucid.diagnose.tapping import Wrapper, copies, of_ours, tensors_in, user_place
+from pellucid.diagnose.tapping import Wrapper, copies, of_ours, route_here, tensors_in, user_place
 from pellucid.diagnose.trace import Trace
 from pellucid.distributions import Distribution
 from pellucid.nn.parameter import Parameter
@@ -18,7 +18,8 @@ from pellucid.ops.construct import TypedTensor
 WAYS_OUT = ("detach", "item", "numpy", "tolist", "__float__", "__int__", "__array__")
 CONSTRUCTORS = ("tensor", "as_tensor", "asarray", "from_numpy")
 FACTORIES = ("zeros", "ones", "full", "rand", "randn", "zeros_like", "ones_like", "full_like", "rand_like",
-             "randn_like", "empty", "normal", "linspace", "arange", "eye")  # fmt: skip
+             "randn_like", "empty", "empty_like", "normal", "linspace", "logspace", "arange", "eye")  # fmt: skip
+NEW = ("new_zeros", "new_ones", "new_full", "new_empty", "new_tensor")
 SAMPLERS = ("multinomial", "poisson")
 
 
@@ -40,6 +41,8 @@ def tensor_instruments(trace: Trace) -> Iterator[tuple[Any, str, Wrapper]]:
     yield Parameter, "__deepcopy__", functools.partial(_copied, trace)
     for name in FACTORIES:
         yield pellucid, name, functools.partial(_factory, trace)
+    for name in NEW:
+        yield Tensor, name, functools.partial(_factory, trace)
     for owner in (pellucid, Tensor, *_kinds_of(Distribution)):
         for name in SAMPLERS if owner in (pellucid, Tensor) else ("sample",) if "sample" in vars(owner) else ():
             yield owner, name, functools.partial(_sampler, trace, name)
@@ -149,8 +152,8 @@ def _note_construction(trace: Trace, name: str, data: Any, result: Tensor) -> No
         trace.rebuilt(sources, name, result)
     elif isinstance(data, (np.ndarray, np.generic, list, float)):
         _arrived(trace, data, result)
-    if result.node is None:
-        trace.placed(result, user_place())
+    if result is not data:
+        trace.placed(result, route_here())
 
 
 def _first_tensors(data: Any, most: int = 100) -> list[Tensor]:
@@ -184,10 +187,9 @@ def _parameter(trace: Trace, original: Callable[..., Any]) -> Callable[..., Any]
     @functools.wraps(original)
     def __init__(self: Any, data: Any = None, requires_grad: bool = True) -> None:
         original(self, data, requires_grad)
-        if self.node is None:
-            trace.placed(self, user_place())
-        elif isinstance(data, Tensor) and data.node is not None:  # a computed value becomes a leaf: the graph ends here
-            trace.rebuilt([data], "Parameter", self)
+        trace.placed(self, route_here())
+        if self.node is not None and isinstance(data, Tensor) and data.node is not None:
+            trace.rebuilt([data], "Parameter", self)  # a computed value becomes a leaf: the graph ends here
 
     return __init__
 
@@ -198,7 +200,7 @@ def _copied(trace: Trace, original: Callable[..., Any]) -> Callable[..., Any]:
         result = original(self, memo)
         parameter = trace.parameter_of(result)
         if parameter is not None:
-            parameter.created = _beyond_the_copier()
+            parameter.created, parameter.route = _beyond_the_copier(), ()
         return result
 
     return __deepcopy__
@@ -246,8 +248,8 @@ def _factory(trace: Trace, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def make(*args: Any, **kwargs: Any) -> Tensor:
         result: Tensor = original(*args, **kwargs)
-        if result.node is None and not of_ours():
-            trace.placed(result, user_place())
+        if not of_ours():
+            trace.placed(result, route_here())
         return result
 
     return make

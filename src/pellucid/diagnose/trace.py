@@ -16,6 +16,7 @@ from pellucid.core.provenance import Place, getframe, here, outside
 from pellucid.core.tensor import PICK, Leaf, Node, Tensor
 from pellucid.diagnose.events import Flow, LossCall, ModuleCall, Operation, Value, is_finite
 from pellucid.diagnose.loop import Loop
+from pellucid.diagnose.tapping import route_here
 from pellucid.diagnose.values import memory_of
 
 HELD_BYTES = 1 << 29  # arrays held for the rules within one pass; beyond that the oldest go first
@@ -39,6 +40,8 @@ class Trace(Loop):
             self._by_array[id(value.array)] = value
         self._note_node(operation, outs)
         self._note_numbers(operation)
+        if not self.open.number and self.running is None and outs[0].node is None:
+            self.placed(outs[0], route_here())  # before training begins: it may become a leaf
 
     def _operation(self, op: str, place: Place, inputs: tuple[Value, ...], params: tuple[Any, ...]) -> Operation:
         mode = modes.current()

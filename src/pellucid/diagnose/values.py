@@ -1,7 +1,6 @@
 """What is known of tensors while a run is watched: their values, the leaves that want gradients, the models."""
 
 import ast
-import linecache
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -48,8 +47,8 @@ class Values:
         self.departed_numbers: dict[Operation, float] = {}  # the numbers with which values left the graph in this pass
         self._departed: dict[float, Operation] = {}  # Python numbers that left the graph in this pass
         self._arrays_departed: dict[int, tuple[Any, Operation]] = {}  # NumPy arrays that did, by their memory
-        self._written: dict[int, tuple[weakref.ref[Tensor], Place]] = {}  # writes to tensors not yet known
-        self._places: dict[int, tuple[weakref.ref[Tensor], Place]] = {}  # where tensors without a graph were made
+        self._written: dict[int, tuple[weakref.ref[np.ndarray], Place]] = {}  # writes to tensors not yet known
+        self._places: dict[int, tuple[weakref.ref[Tensor], tuple[Place, ...]]] = {}  # the lines that made tensors
         self._now = 0  # the number of the latest event
         self._named: tuple[int, ...] = ()  # what was known when parameters were named last
         self._held = 0
@@ -121,30 +120,34 @@ class Values:
         own = getattr(tensor, "_is_param", False) or type(tensor).__name__ == "Parameter"
         if not isinstance(node, Leaf) and not own:
             return None
-        created = node.place if isinstance(node, Leaf) else self._place_of(tensor) or place or here()
+        route = self._route_of(tensor) or (node.place if isinstance(node, Leaf) else place or here(),)
         shape = tuple(np.shape(tensor.array))
         new = Parameter(
-            assigned_name(created) or f"tensor of shape {shape}", shape, created, self._count(), weakref.ref(tensor),
-            is_module_parameter=own, born=node.born if isinstance(node, Leaf) else tick(),
+            given_name(route) or f"tensor of shape {shape}", shape, route[0], self._count(), weakref.ref(tensor),
+            is_module_parameter=own, born=node.born if isinstance(node, Leaf) else tick(), route=route,
         )  # fmt: skip
-        written = self._written.pop(id(tensor), None)
-        if written is not None and written[0]() is tensor:
+        owner = owner_of(tensor.array)
+        written = self._written.pop(id(owner), None)
+        if written is not None and written[0]() is owner:
             new.written_at = written[1]
         self.parameters[id(tensor)] = new
         return new
 
-    def placed(self, tensor: Tensor, place: Place) -> None:
-        """A tensor that wants no gradient is made here."""
-        self._places[id(tensor)] = (weakref.ref(tensor), place)
+    def placed(self, tensor: Tensor, route: tuple[Place, ...]) -> None:
+        """A tensor that is a leaf, or may become one, is made here."""
+        self._places[id(tensor)] = (weakref.ref(tensor), route)
+        known = self.parameters.get(id(tensor))
+        if known is not None and known.tensor() is tensor:  # nn.Parameter sets its flag before it is complete
+            known.created, known.route = route[0], route
 
-    def _place_of(self, tensor: Tensor) -> Place | None:
-        """The line that made a tensor without a graph, if it is known."""
-        reference, place = self._places.get(id(tensor), (None, None))
+    def _route_of(self, tensor: Tensor) -> tuple[Place, ...]:
+        """The line that made a tensor without a graph and the lines that led there, as far as they are known."""
+        reference, route = self._places.get(id(tensor), (None, ()))
         if reference is not None and reference() is tensor:
-            return place
+            return route
         known = self._known.get(id(tensor))
-        maker = known[1].maker if known is not None and known[0]() is tensor else None
-        return None if maker is None else maker.place
+        made_at = known[1].made_at if known is not None and known[0]() is tensor else None
+        return () if made_at is None else (made_at,)
 
     def name_parameters(self, model: Any) -> None:
         """Call the parameters of a model by their names in it."""
@@ -165,13 +168,48 @@ def memory_of(array: np.ndarray) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def assigned_name(place: Place) -> str:
-    """The name that the line which made a tensor gives it: `w` for `w = torch.zeros(3, requires_grad=True)`."""
-    text = linecache.getline(place.filename, place.line).strip()
-    try:
-        statement = ast.parse(text).body[0]
-    except (SyntaxError, IndexError, ValueError):
-        return ""
-    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], (ast.Name, ast.Attribute)):
-        return ast.unparse(statement.targets[0]).removeprefix("self.")
+def owner_of(array: Any) -> Any:
+    """The array whose memory an array looks at, which may be itself."""
+    while isinstance(array, np.ndarray) and isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def given_name(route: tuple[Place, ...]) -> str:
+    """The name that a tensor gets where it is made; of one that a function returns at once, where that is called."""
+    for place in route:
+        statement = _statement(place.source)
+        if not isinstance(statement, ast.Return):
+            return _target(statement)
+    return ""
+
+
+def name_on(line: str) -> str:
+    """The name that a line gives to what it makes: `w` for `w = torch.zeros(3)` and for `"w": torch.zeros(3),`.
+
+    >>> name_on("self.w = zeros(3)"), name_on("'w': zeros(3),"), name_on("p['w'] = zeros(3)"), name_on("zeros(3)")
+    ('w', 'w', "p['w']", '')
+    """
+    return _target(_statement(line))
+
+
+def _statement(line: str) -> ast.stmt | None:
+    """The statement on a line, if it stands there alone; of an entry of a dictionary, as one by itself."""
+    for source in (line, f"{{{line}}}"):
+        try:
+            return ast.parse(source).body[0]
+        except (SyntaxError, IndexError, ValueError):
+            continue
+    return None
+
+
+def _target(statement: ast.stmt | None) -> str:
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if isinstance(target, ast.Subscript) and not isinstance(target.slice, ast.Constant):
+        return ""  # a loop fills a list: all would have one name
+    if isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)):
+        return ast.unparse(target).removeprefix("self.")
+    entry = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(entry, ast.Dict) and len(entry.keys) == 1 and isinstance(entry.keys[0], ast.Constant):
+        return str(entry.keys[0].value)
     return ""

@@ -262,13 +262,13 @@ class MixtureSameFamily(Distribution):
         between = (weights * (component.mean - self.mean.unsqueeze(dim)).pow(2)).sum(dim)
         return inside + between
 
-    def cdf(self, value: Any) -> Any:
-        each = self._component_distribution.cdf(value.unsqueeze(-1 - len(self._event_shape)))
+    def cdf(self, x: Any) -> Any:
+        each = self._component_distribution.cdf(x.unsqueeze(-1 - len(self._event_shape)))
         return (each * self._mixture_distribution.probs).sum(-1)
 
-    def log_prob(self, value: Any) -> Any:
-        self._checked(value)
-        log_prob = self._component_distribution.log_prob(value.unsqueeze(-1 - len(self._event_shape)))
+    def log_prob(self, x: Any) -> Any:
+        self._checked(x)
+        log_prob = self._component_distribution.log_prob(x.unsqueeze(-1 - len(self._event_shape)))
         return torch.logsumexp(log_prob + torch.log_softmax(self._mixture_distribution.logits, -1), -1)
 
     def sample(self, sample_shape: Any = ()) -> Any:

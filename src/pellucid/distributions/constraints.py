@@ -66,10 +66,10 @@ class _DependentProperty(property, _Dependent):
     """A property of a distribution that gives a constraint; asked of the class, it is a dependent constraint."""
 
     def __init__(
-        self, function: Callable[[Any], Any] | None = None, *,
+        self, fn: Callable[[Any], Any] | None = None, *,
         is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented,
     ) -> None:  # fmt: skip
-        property.__init__(self, function)
+        property.__init__(self, fn)
         _Dependent.__init__(self, is_discrete=is_discrete, event_dim=event_dim)
 
     def __call__(self, function: Callable[[Any], Any]) -> "_DependentProperty":  # type: ignore[override]
@@ -227,11 +227,16 @@ class _Multinomial(Constraint):
     is_discrete = True
     event_dim = 1
 
-    def __init__(self, most: Any) -> None:
-        self._most = most
+    def __init__(self, upper_bound: Any) -> None:
+        self._upper_bound = upper_bound  # not shown
+
+    @property
+    def upper_bound(self) -> Any:
+        """The most that the counts may add up to."""
+        return self._upper_bound
 
     def check(self, value: Any) -> Any:
-        return (value >= 0).all(dim=-1) & (value.sum(dim=-1) <= self._most)
+        return (value >= 0).all(dim=-1) & (value.sum(dim=-1) <= self._upper_bound)
 
 
 class _LowerTriangular(Constraint):
@@ -307,7 +312,8 @@ class _Cat(_Several):
         return max(each.event_dim for each in self.cseq)
 
     def check(self, value: Any) -> Any:
-        parts = value.split(self.lengths, self.dim)
+        starts = [sum(self.lengths[:i]) for i in range(len(self.lengths))]
+        parts = [value.narrow(self.dim, *place) for place in zip(starts, self.lengths, strict=True)]
         return torch.cat([each.check(part) for each, part in zip(self.cseq, parts, strict=True)], self.dim)
 
 

@@ -101,18 +101,20 @@ class Wishart(ByCovariance, ExponentialFamily):
         tries = max_try_correction
         if tries is None:
             tries = 3 if bool((self._event_shape[0] > self.df).any()) else 10
-        shape = torch.Size(sample_shape)
-        sample = self._bartlett_sampling(shape)
-        singular = ~self.support.check(sample)
-        if not bool(singular.any()):
-            return sample
-        warnings.warn("Singular sample detected.", stacklevel=2)
+        sample = self._bartlett_sampling(torch.Size(sample_shape))
+        batch = tuple(range(-len(self._batch_shape), 0))
+        again: Any = torch.ones(sample.shape[: len(sample.shape) - 2 - len(batch)], dtype=torch.bool)
+        # PyTorch's first test asks the wrong way round and draws good samples again: equal seeds are to give equal
+        # numbers, so the first draw is thrown away here too.
         for _ in range(tries):
-            again = self._bartlett_sampling(shape)
-            sample = torch.where(singular[..., None, None], again, sample)
-            singular = ~self.support.check(sample)
-            if not bool(singular.any()):
+            drawn = self._bartlett_sampling(again[again].shape)
+            sample[again] = drawn
+            singular = ~self.support.check(drawn)
+            again[again.clone()] = singular.amax(batch) if batch else singular
+            if not bool(again.any()):
                 break
+        else:
+            warnings.warn("Singular sample detected.", stacklevel=2)
         return sample
 
     def log_prob(self, value: Any) -> Any:

@@ -3,8 +3,8 @@
 from typing import Final, NoReturn, Self, TypeVar
 
 __all__ = [
-    "channels_last", "channels_last_3d", "contiguous_format", "layout", "memory_format", "preserve_format",
-    "sparse_coo", "strided",
+    "channels_last", "channels_last_3d", "contiguous_format", "jagged", "layout", "legacy_contiguous_format",
+    "memory_format", "preserve_format", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc", "sparse_csr", "strided",
 ]  # fmt: skip
 
 
@@ -77,8 +77,14 @@ def _make_constant(kind: type[_Constant], name: str) -> _Constant:
 
 strided: Final = _make_constant(layout, "strided")
 sparse_coo: Final = _make_constant(layout, "sparse_coo")
+sparse_csr: Final = _make_constant(layout, "sparse_csr")  # of this and the next no tensor is; programs compare
+sparse_csc: Final = _make_constant(layout, "sparse_csc")
+sparse_bsr: Final = _make_constant(layout, "sparse_bsr")
+sparse_bsc: Final = _make_constant(layout, "sparse_bsc")
+jagged: Final = _make_constant(layout, "jagged")
 
 contiguous_format: Final = _make_constant(memory_format, "contiguous_format")
 preserve_format: Final = _make_constant(memory_format, "preserve_format")
+legacy_contiguous_format: Final = contiguous_format
 channels_last: Final = _make_constant(memory_format, "channels_last")
 channels_last_3d: Final = _make_constant(memory_format, "channels_last_3d")

@@ -1,11 +1,12 @@
-"""Devices: any of PyTorch's can be named, and tensors live on the CPU."""
+"""Devices: any of PyTorch's can be named; tensors live on the CPU, or have no memory at all on `meta`."""
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Final
 
 from pellucid.dtypes.constants import Immutable
 
-__all__ = ["CPU", "check_device", "device"]
+__all__ = ["CHOSEN", "CPU", "META", "check_device", "chosen_device", "device", "on_meta"]
 
 _DEVICE_TYPES: Final = (
     *("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia"),
@@ -15,6 +16,8 @@ _DEVICE_TYPES: Final = (
 
 class device(Immutable):
     """The name of a place for tensors. Any of torch's can be named; only the CPU can hold tensors.
+
+    As a context it is where new tensors go; `meta` gives them a shape and no memory.
 
     >>> device("cpu"), device("cuda:1").index, str(device("cpu", 0))
     (device(type='cpu'), 1, 'cpu:0')
@@ -49,11 +52,11 @@ class device(Immutable):
         return (device, (self.type,) if self.index is None else (self.type, self.index))
 
     def __enter__(self) -> "device":
-        check_device(self)
+        CHOSEN.set((*CHOSEN.get(), check_device(self)))
         return self
 
     def __exit__(self, *exception: object) -> None:
-        return None
+        CHOSEN.set(CHOSEN.get()[:-1])
 
 
 def _parse_device(named: object, index: object) -> tuple[str, int | None]:
@@ -96,10 +99,36 @@ def _parse_device_string(text: str) -> tuple[str, int | None]:
 
 
 CPU: Final = device("cpu")
+META: Final = device("meta")
+
+# The devices chosen by `with torch.device(...)` and `set_default_device`, the innermost last.
+CHOSEN: ContextVar[tuple[device, ...]] = ContextVar("pellucid_devices", default=())
+
+
+def chosen_device() -> device:
+    """Where new tensors go if nothing else is said.
+
+    >>> with device("meta"):
+    ...     chosen_device()
+    device(type='meta')
+    """
+    stack = CHOSEN.get()
+    return stack[-1] if stack else CPU
+
+
+def on_meta(requested: device | str | int | None) -> bool:
+    """Whether a new tensor has no memory; None asks the device that was chosen.
+
+    >>> on_meta("meta"), on_meta("cpu"), on_meta(None)
+    (True, False, False)
+    """
+    if requested is None:
+        return bool(CHOSEN.get()) and chosen_device() is META
+    return check_device(requested) is META
 
 
 def check_device(requested: device | str | int | None) -> device:
-    """Return the device a new tensor gets, which is the CPU, or say why it cannot be the one requested.
+    """Return the device a new tensor gets, the CPU or `meta`, or say why it cannot be the one requested.
 
     >>> check_device("cpu:0"), check_device(None)
     (device(type='cpu'), device(type='cpu'))
@@ -110,6 +139,8 @@ def check_device(requested: device | str | int | None) -> device:
         requested = device(requested)
     if not isinstance(requested, device):
         raise TypeError(f"argument 'device' must be torch.device, not {type(requested).__name__}")
+    if requested.type == "meta":
+        return META
     if requested.type != "cpu":
         refusal, first = (AssertionError, "Torch not compiled with CUDA enabled. ") if requested.type == "cuda" else (
             RuntimeError, "")  # fmt: skip

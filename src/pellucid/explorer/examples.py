@@ -119,7 +119,9 @@ turned = z.T
 folded = z.reshape(3, 2)
 p = z @ turned
 q = turned * folded
-y = p.sum() + q.sum()
+top = z[0]
+joined = torch.cat([b, top])
+y = p.sum() + q.sum() + joined.sum()
 """
 
 PROGRAMS: tuple[dict[str, Any], ...] = (

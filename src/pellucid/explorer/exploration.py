@@ -73,7 +73,7 @@ class Exploration:
 
 
 def explore(y: "Tensor | Value | Callable[..., Any]", *inputs: Any, title: str = "", **options: Any) -> Exploration:
-    """Show the graph behind a tensor, a Value, or what a function makes of some inputs.
+    """Show the graph behind a tensor (of real PyTorch, too), a Value, or what a function makes of some inputs.
 
     Options are those of `pellucid.explorer.snapshot`: gradient, controls, note, training, times, beside, ...
 

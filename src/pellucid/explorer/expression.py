@@ -90,10 +90,19 @@ class _Reader:
             case ast.BinOp(left=left, op=ast.Pow(), right=right):
                 return self.value(left) ** self._power(right)
             case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() as op, right=right):
-                return ARITHMETIC[type(op)](self.value(left), self.value(right))
+                return ARITHMETIC[type(op)](*self._operands(left, right))
             case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in FUNCTIONS:
                 return abs(self.value(argument)) if name == "abs" else getattr(self.value(argument), name)()
         return self._refuse(node, f"only + - * / **, numbers, names and {', '.join(FUNCTIONS)} can be used")
+
+    def _operands(self, *sides: ast.expr) -> list[Any]:
+        """Both sides, at least one as a Value: a number that meets a Value stays in the formula and is no box."""
+        found: list[Any] = [
+            self._number(side) if isinstance(side, ast.Constant) else self.value(side) for side in sides
+        ]  # fmt: skip
+        if not any(isinstance(each, Value) for each in found):
+            found[0] = Value(found[0])
+        return found
 
     def _leaf(self, name: str) -> Value:
         if name in FUNCTIONS:

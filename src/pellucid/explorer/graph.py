@@ -81,6 +81,7 @@ class Item:
     badge: str = ""
     symbol: str = ""  # the gradient as a formula
     beside: Any = None  # a gradient from elsewhere, and how far ours is from it
+    moves: list[list[int]] | None = None  # where its elements come from, if it only moves them: see moves.py
     born: float = 0
     index: int = -1
     called: str = ""  # what sentences call it
@@ -156,7 +157,7 @@ class Graph:
         return all(
             _is_given(item)
             and np.size(item.value) <= (MOST_NUMBERS if item.is_operation else FEW)
-            and (not item.is_operation or item.row in LIVE or item.row in LIVE_ARRAYS)
+            and (not item.is_operation or item.row in LIVE or item.row in LIVE_ARRAYS or item.moves is not None)
             for item in self.items
         )
 
@@ -176,7 +177,8 @@ def _is_given(item: Item) -> bool:
     if item.row == "cast":  # its params are dtypes; among the floating ones it changes nothing that can be seen
         return kind == "f"
     usual = item.row != "softplus" or item.arguments == (1.0, 20.0)
-    return kind in "fb" and usual and len(item.params) == len(item.arguments or item.params)
+    told = item.moves is not None or len(item.params) == len(item.arguments or item.params)
+    return kind in "fb" and usual and told
 
 
 def _make_printable(items: Sequence[Item]) -> None:
@@ -230,8 +232,27 @@ def written(item: Item, arguments: Sequence[str]) -> str:
         return f"{arguments[0]} {INFIX[item.row]} {arguments[1]}"
     if item.row in SPELLED:
         return SPELLED[item.row].format(*arguments, *item.params, UNKNOWN)
+    if item.row in ("select", "slice") and item.arguments:
+        return f"{arguments[0]}[{_index_text(item.arguments[0])}]"
     bare = [_bare(argument) for argument in arguments if argument != UNKNOWN]
     return f"{item.op}({', '.join(bare)})"
+
+
+def _index_text(index: tuple[Any, ...]) -> str:
+    """What stands between the brackets.
+
+    >>> _index_text((slice(None), slice(1, None), Ellipsis)), _index_text((slice(None, None, 2), None, -1))
+    (':, 1:', '::2, None, -1')
+    """
+    shown = index[:-1] if len(index) > 1 and index[-1] is Ellipsis else index
+    return ", ".join(map(_part_text, shown))
+
+
+def _part_text(part: Any) -> str:
+    if not isinstance(part, slice):
+        return "..." if part is Ellipsis else str(part)
+    start, stop, step = ("" if each is None else str(each) for each in (part.start, part.stop, part.step))
+    return f"{start}:{stop}:{step}" if step else f"{start}:{stop}"
 
 
 def _bare(argument: str) -> str:

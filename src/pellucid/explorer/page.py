@@ -6,6 +6,7 @@ Everything a user wrote (names, source lines, file names) travels as JSON and be
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
@@ -24,6 +25,10 @@ SCRIPTS = (
 )  # fmt: skip
 
 ASKING = {"server": "ask_server.js", "notebook": "ask_notebook.js"}
+
+# No string of the scripts goes over several lines, so that lines can be taken away (a test looks at that).
+COMMENTS = re.compile(r"^ *(?://.*|/\*\*(?:.|\n)*?\*/)\n", re.MULTILINE)
+INDENT = re.compile(r"^ +", re.MULTILINE)
 
 FRAME = """<!doctype html>
 <html lang="en">
@@ -78,7 +83,16 @@ def page(
 @cache
 def code(asks: str = "") -> str:
     """All scripts, one after the other; only a page that may ask somebody has the one that does."""
-    return "\n".join(_static(name) for name in ((ASKING[asks],) if asks else ()) + SCRIPTS)
+    return "\n".join(_lean(_static(name)) for name in ((ASKING[asks],) if asks else ()) + SCRIPTS)
+
+
+def _lean(script: str) -> str:
+    """A script without indentation and without the comments that fill lines: every page carries all of it.
+
+    >>> _lean("/** Adds.\\n *  Twice. */\\nfunction add(a) {\\n  // why\\n  return a + a; // so\\n}")
+    'function add(a) {\\nreturn a + a; // so\\n}'
+    """
+    return INDENT.sub("", COMMENTS.sub("", script))
 
 
 @cache

@@ -15,6 +15,7 @@ from pellucid.core.views import current_node
 from pellucid.diagnose.naming import Names, short
 from pellucid.errors import explain, printable
 from pellucid.explorer.beside import compare
+from pellucid.explorer.from_torch import is_of_torch, recording, torch_graph
 from pellucid.explorer.graph import Edge, Graph, Item
 from pellucid.explorer.groups import grouped
 from pellucid.explorer.program import Program
@@ -75,15 +76,18 @@ def look(
     """
     frame = outside(getframe(1))
     found = dict(frame.f_globals) | dict(frame.f_locals) if scope is None else dict(scope)
-    if callable(y) and not isinstance(y, (Tensor, Value)):
+    recorded: dict[Any, Any] = {}
+    if callable(y) and not isinstance(y, (Tensor, Value)) and not is_of_torch(y):
         called = getattr(y, "__name__", "")
-        with watching() as watch:
+        with watching() as watch, recording() as recorded:
             y = y(*inputs)
         if called.isidentifier() and isinstance(y, Tensor):
             watch.names.setdefault(current_node(y), called)
+        elif called.isidentifier() and is_of_torch(y):
+            found[called] = y
     elif inputs:
         raise TypeError("explore takes inputs only after a function: explore(f, x), or explore(f(x))")
-    graph = _graph(y, watch, found, gradient, times)
+    graph = torch_graph(y, found, gradient, recorded) if is_of_torch(y) else _graph(y, watch, found, gradient, times)
     _annotate(graph, annotate or {})
     compare(graph, beside or {})
     title = printable(title) or f"Graph of {graph.items[graph.root].called}"
@@ -174,7 +178,7 @@ def _node(graph: Graph, item: Item, heat: int, source: int | None, group: int | 
         "formula": item.formula, "needs": item.needs, "shape": list(item.shape),
         "value": _summary(item.value, heat), "grad": _summary(item.grad, heat),
         "inputs": [source.index if isinstance(source, Item) else {"number": _number(source)} for source in item.inputs],
-        "params": list(item.params), "source": source, "module": item.module, "group": group,
+        "params": list(item.params), "moves": item.moves, "source": source, "module": item.module, "group": group,
         "paths": paths_text(graph, item.index), "badge": item.badge, "symbol": item.symbol,
         "saved": item.saved or None, "beside": _beside(item, heat),
     }  # fmt: skip

@@ -17,15 +17,18 @@ from pellucid.diagnose.step import MAPS, Step
 from pellucid.diagnose.steps import BackwardSteps
 from pellucid.errors import explain
 from pellucid.explorer.graph import Edge, Graph, Item
+from pellucid.explorer.moves import moves_of
 from pellucid.explorer.program import Program
 from pellucid.explorer.timing import TimedSteps, time_forward
 from pellucid.explorer.watch import Call, Watch
 from pellucid.nn.parameter import Parameter
 from pellucid.ops.operation import OPERATIONS
 
-__all__ = ["Builder", "tensor_graph"]
+__all__ = ["ADDED", "PRODUCTS", "Builder", "recompute", "tensor_graph"]
 
-PRODUCTS = dict.fromkeys(("mv", "dot", "linear", "addmm", "einsum", "conv1d", "conv2d"), "times the other factors")
+FACTORS = ("mv", "dot", "linear", "addmm", "einsum", "convolution", "convolution_transposed")
+PRODUCTS = dict.fromkeys(FACTORS, "times the other factors")
+ADDED = {"linear_with_bias": 2, "convolution_bias": 2, "convolution_transposed_bias": 2, "addmm": 0}  # that input is
 MOST = 20_000  # boxes; more is not a picture any more
 
 
@@ -69,7 +72,9 @@ class Builder:
             item, origin = self.waiting.pop()
             self.connect(item, origin)
         items = [*dict.fromkeys(self.by_node.values()), *self.by_array.values()]
-        _recompute(sorted(items, key=lambda item: item.born))
+        recompute(sorted(items, key=lambda item: item.born))
+        for item in items:
+            item.moves = moves_of(item)
         graph = Graph(items, root)
         if self.freed:
             graph.notes.append(
@@ -274,7 +279,7 @@ class Builder:
         for (slot, d, total), local in zip(_slots(step), locals_, strict=True):
             source = self.by_node[step.node.inputs[slot]]  # type: ignore[index]
             edge = into[item.index][slot]
-            edge.norm, edge.words = norm(d), "" if every else _words(step, d)
+            edge.norm, edge.words = norm(d), "" if every else _words(step, slot, d)
             if np.size(d) == 1:
                 edge.sent = float(np.asarray(d).real.item())
                 if isinstance(local, Tensor):
@@ -302,11 +307,14 @@ def _slots(step: Step) -> Iterable[tuple[int, Any, Any]]:
             yield slot, d, total
 
 
-def _words(step: Step, d: Any) -> str:
+def _words(step: Step, slot: int, d: Any) -> str:
+    """What is done to a gradient on its way to one input, where that is no single product."""
     same = type(step._g) is Bundle or np.shape(step._g) == np.shape(d)
-    came = "" if same else f" {tuple(np.shape(step._g))} → {tuple(np.shape(d))}"
+    came = "" if same else f", shape {tuple(np.shape(step._g))} → {tuple(np.shape(d))}"
     each = "element by element" if step.node.primitive.elementwise else f"by the rule of {step.op}"
     each += ", summed over what was repeated" if step.node.primitive.elementwise and not same else ""
+    if ADDED.get(step.node.primitive.name) == slot:
+        return f"summed over all that it was added to{came}"
     return (MAPS.get(step.op) or PRODUCTS.get(step.op, each)) + came
 
 
@@ -373,7 +381,7 @@ def _is_plain_param(param: Any) -> bool:
     return param is None or isinstance(param, (bool, int, float, str))
 
 
-def _recompute(items: Iterable[Item]) -> None:
+def recompute(items: Iterable[Item]) -> None:
     """Compute the values that nobody kept from those that are known, and constants that only a sum hides."""
     for item in items:
         if not item.is_operation or item.row not in TABLE or TABLE[item.row].variadic:

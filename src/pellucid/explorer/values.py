@@ -9,7 +9,7 @@ from pellucid.scalar.value import Value
 
 __all__ = ["value_graph"]
 
-ROWS = {"+": "add", "*": "mul"}
+ROWS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 
 
 def value_graph(root: Value, scope: dict[str, Any]) -> Graph:

@@ -50,7 +50,8 @@ def known(path: str) -> Function | None:
             return found
     if path not in OPERATIONS:
         load_families()
-    return OPERATIONS[path].function if path in OPERATIONS else None
+    public = OPERATIONS[path].function if path in OPERATIONS else None
+    return getattr(public, "with_numbers", public)  # NumPy takes a number for an array everywhere
 
 
 torch = Vocabulary()

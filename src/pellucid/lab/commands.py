@@ -20,7 +20,11 @@ def add_commands(commands: Any) -> None:
 
 
 def _add_drill(commands: Any) -> None:
-    drill = add_command(commands, "drill", "learn facts about autograd with cards, each shown when it is due")
+    drill = add_command(
+        commands, "drill", "learn facts about autograd with cards, each shown when it is due",
+        epilog="examples:\n  pellucid drill\n  pellucid drill --topic memory --new 5\n"
+        "  pellucid drill export --format apkg -o autograd.apkg",
+    )  # fmt: skip
     drill.add_argument("--new", type=count, default=10, metavar="N", help="how many new cards (default: 10)")
     drill.add_argument("--list", action="store_true", help="list the cards")
     drill.add_argument("--stats", action="store_true", help="what was learned so far, by topic")
@@ -38,7 +42,11 @@ def _add_drill(commands: Any) -> None:
 
 
 def _add_quiz(commands: Any) -> None:
-    quiz = add_command(commands, "quiz", "answer questions about autograd; what you compute is run and judged")
+    quiz = add_command(
+        commands, "quiz", "answer questions about autograd; what you compute is run and judged",
+        epilog="examples:\n  pellucid quiz --topic scalar\n  pellucid quiz --id q-01-01 --lang es\n"
+        "  pellucid quiz --topic debugging --cards",
+    )  # fmt: skip
     quiz.add_argument("--file", metavar="FILE", help="other questions than ours (YAML)")
     quiz.add_argument("--topic", help="only questions of this topic")
     quiz.add_argument("--id", help="only this question")

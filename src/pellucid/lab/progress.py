@@ -170,5 +170,6 @@ def _explained(path: Path) -> Iterator[None]:
     except (sqlite3.Error, OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
             raise LabError(explain(f"{path}: another process keeps the progress file busy")) from None
-        what, way = f"{path}: the progress file cannot be used", "restore it, or name another file with --data"
+        what = f"{path}: the progress file cannot be used"
+        way = "restore it, move it away to begin anew, or name another file with --data"
         raise LabError(explain(what, why=f"{error}; nothing was changed in it", try_=way)) from None

@@ -42,6 +42,8 @@ def silently(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     @wraps(function)
     def initialise(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if tensor.is_meta:  # type: ignore[attr-defined]
+            return tensor  # there is nothing to give a value to, and nothing is drawn
         with modes.no_grad():
             return function(tensor, *args, **kwargs)
 

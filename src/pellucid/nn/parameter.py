@@ -1,6 +1,7 @@
 """Parameters and buffers: tensors that a module knows by name."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 from pellucid.core.departures import departed
@@ -93,6 +94,16 @@ class Buffer(Tensor, metaclass=_Named):
         return made
 
 
+LAZY = "a lazy module learns its shapes from the first input it sees", "run the module once on an input, then look"
+
+
+def _refuse(name: str) -> Callable[..., Any]:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise ValueError(explain(f"Attempted to use an uninitialized parameter in {name}", str(here()), *LAZY))
+
+    return refuse
+
+
 class UninitializedTensorMixin:
     """A place for a tensor whose shape the first input will tell."""
 
@@ -106,13 +117,13 @@ class UninitializedTensorMixin:
     @property
     def shape(self) -> Any:
         raise RuntimeError(
-            explain(
-                "Can't access the shape of an uninitialized parameter or buffer",
-                str(here()),
-                "a lazy module learns its shapes from the first input it sees",
-                "run the module once on an input, then look",
-            )
+            explain("Can't access the shape of an uninitialized parameter or buffer", str(here()), *LAZY)
         )
+
+    # What is counted or computed of all parameters: an empty tensor would give a silent zero.
+    numel, nelement, detach, clone = map(_refuse, ("numel", "nelement", "detach", "clone"))
+    sum, mean, norm, pow, square, abs = map(_refuse, ("sum", "mean", "norm", "pow", "square", "abs"))
+    __add__ = __radd__ = __sub__ = __mul__ = __rmul__ = __matmul__ = __pow__ = _refuse("arithmetic")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -178,11 +189,11 @@ def become(tensor: Any, kind: type[Tensor], array: Any) -> None:
     tensor.requires_grad_(needs)
 
 
-def is_lazy(parameter: Any) -> bool:
+def is_lazy(param: Any) -> bool:
     """Whether a parameter or buffer has no shape yet.
 
     >>> import pellucid as torch
     >>> is_lazy(torch.nn.UninitializedParameter())
     True
     """
-    return isinstance(parameter, UninitializedTensorMixin)
+    return isinstance(param, UninitializedTensorMixin)

@@ -46,6 +46,14 @@ def load_families() -> None:
         import_module(f"{__name__}.{family}")
 
 
+def load_library(path: Any) -> None:
+    """torch.ops.load_library, always an error: compiled extensions need PyTorch's own libraries.
+
+    It is the error of a library that cannot be loaded, after which packages such as torchvision do without.
+    """
+    raise OSError(f"Pellucid does not load compiled extensions: {path}")
+
+
 class LateMethod:
     """Stands for a method until it is first asked for: loading its family puts the method itself in this place."""
 

@@ -175,7 +175,7 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> A
     return addmv_row(input, mat, vec, beta, alpha)
 
 
-@operation(samples=_affine_samples((2, 3), (2,), (3,)), inplace=True)
+@operation(samples=_affine_samples((2, 3), (2,), (3,)), inplace=True, out="cast")
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """`beta * input + alpha * outer(vec1, vec2)` in one step.
 
@@ -282,6 +282,7 @@ linear_with_bias_row = bind(
         call(draw(2, 0), draw(4, 0), draw(4)), call(draw(2, 3), draw(3)), call(draw(2, 5, 2, 3), draw(4, 3)),
         call(draw(2, 3), draw(4, 3), draw(1)),
     ],
+    out="exact",
 )  # fmt: skip
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """What a linear layer computes: `input @ weight.T + bias`.

@@ -24,6 +24,7 @@ from pellucid.ops.operation import (
     binary_samples,
     broadcast_hint,
     call,
+    must_be_tensors,
     operation,
     publish,
     unary,
@@ -43,7 +44,13 @@ add_row = bind(
 
 sub_row = bind(
     elementwise(
-        "sub", np.subtract, same, lambda g: -g, dtypes="numbers", lower="fsub", hint=broadcast_hint,
+        "sub",
+        np.subtract,
+        same,
+        lambda g: -g,
+        dtypes="numbers",
+        lower="fsub",
+        hint=broadcast_hint,
         large=(minus, same, lambda g: -g),
     ),
     "__sub__",
@@ -118,7 +125,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
 add.primitive, sub.primitive = add_row.primitive, sub_row.primitive  # type: ignore[attr-defined]
 publish(add, samples=_alpha_samples, inplace=True)
 publish(sub, samples=_alpha_samples, inplace=True, aliases=("subtract",))
-publish(rsub, samples=lambda draw: list(_alpha_samples(draw))[:-1], methods=())  # it never had the old form
+publish(rsub, tensors=1, samples=lambda draw: list(_alpha_samples(draw))[:-1], methods=())  # it never had the old form
 
 # --- product and quotient
 
@@ -263,7 +270,7 @@ remainder = binary(
 fmod = binary(
     "fmod", only("iuf", _fmod), same, lambda g, a, b: -g * div_trunc_row(a, b),
     grad_name="FmodBackward1", domain=(0.3, 2.0), hint=_quotient_hint,
-    doc="What is left of a division rounded towards zero: it has the sign of the dividend.",
+    tensors=1, doc="What is left of a division rounded towards zero: it has the sign of the dividend.",
 )  # fmt: skip
 
 # --- sign
@@ -274,11 +281,11 @@ neg = unary(
         "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the "
         "`~` or `logical_not()` operator instead.", "~x",
     ),
-    doc="Each element with the other sign.",
+    out="exact", doc="Each element with the other sign.",
 )  # fmt: skip
 
 
-@operation(samples=unary_samples)
+@operation(samples=unary_samples, tensors=1)
 def positive(input: Any) -> Any:
     """The tensor itself, as `+x`."""
     if isinstance(input, Tensor) and input.array.dtype.kind == "b":
@@ -318,6 +325,7 @@ _lerp_row = bind(
         call(draw(3, 2).mT, draw(2, 3), 0.4),
     ],
     inplace=True,
+    tensors=2,
 )  # fmt: skip
 def lerp(input: Any, end: Any, weight: Any) -> Any:
     """The way from `input` to `end`, gone by `weight`: `input + weight * (end - input)`.
@@ -358,7 +366,7 @@ def _triples(draw: Draw) -> Iterable[Sample]:
     yield call(draw(2, 3), -0.5, draw(3), draw(2, 1))  # as old scripts write value
 
 
-@operation(samples=_triples, inplace=True)
+@operation(samples=_triples, inplace=True, tensors=1)
 def addcmul(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: Any = 1) -> Any:
     """`input + value * tensor1 * tensor2`; in old scripts addcmul(input, value, tensor1, tensor2).
 
@@ -368,10 +376,11 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: 
     """
     if last is not None:
         value, tensor1, tensor2 = tensor1, tensor2, last
+    must_be_tensors("addcmul", tensor1=tensor1, tensor2=tensor2)
     return _addcmul_row(input, tensor1, tensor2, value)
 
 
-@operation(samples=_triples, inplace=True, domain=(0.3, 2.0))
+@operation(samples=_triples, inplace=True, domain=(0.3, 2.0), tensors=1)
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: Any = 1) -> Any:
     """`input + value * tensor1 / tensor2`; in old scripts addcdiv(input, value, tensor1, tensor2).
 
@@ -381,6 +390,7 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: 
     """
     if last is not None:
         value, tensor1, tensor2 = tensor1, tensor2, last
+    must_be_tensors("addcdiv", tensor1=tensor1, tensor2=tensor2)
     if {kind_of(tensor1), kind_of(tensor2)} <= set("biu"):
         raise refusal(
             RuntimeError,

@@ -58,15 +58,18 @@ def in_single(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 # --- comparison
 
-eq = binary("eq", np.equal, None, None, lower="fcmp.oeq", doc="Whether elements are equal.")
-ne = binary("ne", np.not_equal, None, None, lower="fcmp.une", aliases=("not_equal",), doc="Whether elements differ.")
+eq = binary("eq", np.equal, None, None, lower="fcmp.oeq", tensors=1, doc="Whether elements are equal.")
+ne = binary(
+    "ne", np.not_equal, None, None, lower="fcmp.une", aliases=("not_equal",), tensors=1, doc="Whether elements differ."
+)
 lt = binary("lt", only("biuf", np.less), None, None, lower="fcmp.olt", operators=("__lt__",), aliases=("less",),
-            doc="Whether each element is less than the other.")  # fmt: skip
+            tensors=1, doc="Whether each element is less than the other.")  # fmt: skip
 le = binary("le", only("biuf", np.less_equal), None, None, lower="fcmp.ole", operators=("__le__",),
-            aliases=("less_equal",), doc="Whether each element is less than or equal to the other.")  # fmt: skip
+            aliases=("less_equal",), tensors=1,
+            doc="Whether each element is less than or equal to the other.")  # fmt: skip
 gt = binary(
     "gt", only("biuf", np.greater), None, None, lower="fcmp.ogt", operators=("__gt__",), aliases=("greater",),
-    doc="""Whether each element is greater than the other.
+    tensors=1, doc="""Whether each element is greater than the other.
 
     >>> import pellucid as torch
     >>> torch.gt(torch.tensor([1.0, 2.0, 3.0]), 2)
@@ -74,7 +77,8 @@ gt = binary(
     """,
 )  # fmt: skip
 ge = binary("ge", only("biuf", np.greater_equal), None, None, lower="fcmp.oge", operators=("__ge__",),
-            aliases=("greater_equal",), doc="Whether each element is greater than or equal to the other.")  # fmt: skip
+            aliases=("greater_equal",), tensors=1,
+            doc="Whether each element is greater than or equal to the other.")  # fmt: skip
 
 COMPARABLE = (Tensor, Kind, np.ndarray, np.generic, bool, int, float, complex)
 
@@ -133,11 +137,11 @@ def _masks(draw: Draw) -> Iterable[Sample]:
 # --- logic: any dtype is true where it is not zero
 
 logical_and = binary("logical_and", np.logical_and, None, None, dtypes="any", samples=_logical_pairs,
-                     doc="Whether both elements are true (not zero).")  # fmt: skip
+                     tensors=2, doc="Whether both elements are true (not zero).")  # fmt: skip
 logical_or = binary("logical_or", np.logical_or, None, None, dtypes="any", samples=_logical_pairs,
-                    doc="Whether at least one of two elements is true (not zero).")  # fmt: skip
+                    tensors=2, doc="Whether at least one of two elements is true (not zero).")  # fmt: skip
 logical_xor = binary("logical_xor", np.logical_xor, None, None, dtypes="any", samples=_logical_pairs,
-                     doc="Whether exactly one of two elements is true (not zero).")  # fmt: skip
+                     tensors=2, doc="Whether exactly one of two elements is true (not zero).")  # fmt: skip
 logical_not = unary("logical_not", np.logical_not, None, dtypes="any", samples=_masks,
                     doc="Whether each element is false (zero).")  # fmt: skip
 
@@ -152,7 +156,7 @@ bitwise_or = binary("bitwise_or", only("biu", np.bitwise_or), None, None, operat
 bitwise_xor = binary("bitwise_xor", only("biu", np.bitwise_xor), None, None, operators=("__xor__",),
                      samples=_mask_pairs, doc="The bits in which two integers differ.")  # fmt: skip
 bitwise_not = unary("bitwise_not", only("biu", np.invert), None, dtypes="promote", samples=_masks,
-                    doc="Every bit the other way; of a mask, its opposite.")  # fmt: skip
+                    out="exact", doc="Every bit the other way; of a mask, its opposite.")  # fmt: skip
 bitwise_left_shift = binary(
     "bitwise_left_shift", only("biu", np.left_shift), None, None, operators=("__lshift__",), samples=integer_pairs,
     doc="The bits moved to the left: times two, so many times.",
@@ -191,7 +195,8 @@ isfinite = unary(
     """,
 )  # fmt: skip
 signbit = unary("signbit", lambda a: np.signbit(a) if a.dtype.kind != "b" else np.zeros(a.shape, bool), None,
-                dtypes="any", inplace=False, doc="Whether each element has a minus sign; -0.0 has one.")  # fmt: skip
+                dtypes="any", inplace=False, out="exact",
+                doc="Whether each element has a minus sign; -0.0 has one.")  # fmt: skip
 
 
 def _isposinf(a: np.ndarray) -> np.ndarray:
@@ -203,9 +208,9 @@ def _isneginf(a: np.ndarray) -> np.ndarray:
 
 
 isposinf = unary("isposinf", only("biuf", _isposinf), None, dtypes="any", inplace=False,
-                 doc="Whether each element is +inf.")  # fmt: skip
+                 out="exact", doc="Whether each element is +inf.")  # fmt: skip
 isneginf = unary("isneginf", only("biuf", _isneginf), None, dtypes="any", inplace=False,
-                 doc="Whether each element is -inf.")  # fmt: skip
+                 out="exact", doc="Whether each element is -inf.")  # fmt: skip
 isreal = unary("isreal", lambda a: a.imag == 0, None, dtypes="any", inplace=False,
                doc="Whether each element has no imaginary part.")  # fmt: skip
 
@@ -232,7 +237,7 @@ def _close_samples(draw: Draw) -> Iterable[Sample]:
     yield call(draw(3), draw(3), equal_nan=True)
 
 
-@operation(samples=_close_samples)
+@operation(samples=_close_samples, tensors=2)
 def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
     """Whether elements are equal up to `atol + rtol * |other|`.
 
@@ -245,7 +250,7 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
     return _isclose_row(input, other, rtol, atol, equal_nan)
 
 
-@operation(samples=_close_samples)
+@operation(samples=_close_samples, tensors=2)
 def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether all elements are equal up to `atol + rtol * |other|`, as a Python bool.
 
@@ -283,7 +288,7 @@ def sign_of(a: np.ndarray) -> np.ndarray:
 
 
 sign = unary("sign", only("biuf", sign_of), lambda g: zeros_like_row(g), dtypes="promote",
-             doc="-1, 0 or 1: the sign of each element.")  # fmt: skip
+             out="exact", doc="-1, 0 or 1: the sign of each element.")  # fmt: skip
 
 
 def _whole(ufunc: np.ufunc) -> Any:
@@ -301,13 +306,13 @@ def _frac(a: np.ndarray) -> np.ndarray:
 
 
 floor = unary("floor", _whole(np.floor), lambda g: zeros_like_row(g), dtypes="promote", lower="llvm.floor",
-              doc="The largest whole number that is not above each element.")  # fmt: skip
+              out="exact", doc="The largest whole number that is not above each element.")  # fmt: skip
 ceil = unary("ceil", _whole(np.ceil), lambda g: zeros_like_row(g), dtypes="promote", lower="llvm.ceil",
-             doc="The smallest whole number that is not below each element.")  # fmt: skip
+             out="exact", doc="The smallest whole number that is not below each element.")  # fmt: skip
 trunc = unary("trunc", _whole(np.trunc), lambda g: zeros_like_row(g), dtypes="promote", lower="llvm.trunc",
-              aliases=("fix",), doc="Each element without its digits after the point.")  # fmt: skip
+              aliases=("fix",), out="exact", doc="Each element without its digits after the point.")  # fmt: skip
 frac = unary("frac", only("f", _frac), same, dtypes="promote",
-             doc="The digits after the point of each element, with its sign.")  # fmt: skip
+             out="exact", doc="The digits after the point of each element, with its sign.")  # fmt: skip
 _rint_row = bind(
     elementwise("round", _whole(np.rint), lambda g: zeros_like_row(g), dtypes="promote", lower="llvm.rint")
 )
@@ -338,7 +343,7 @@ def round(input: Any, *, decimals: int = 0) -> Any:
 
 
 publish(
-    round,
+    round, out="exact",
     samples=lambda draw: [
         call(draw()), call(draw(5)), call(draw(2, 3)), call(draw(0)), call(draw(4, 1, 2)), call(draw(5), decimals=1),
         call(draw(2, 3), decimals=1), call(draw(5, low=-90.0, high=90.0), decimals=-1), call(draw(2, 0)),

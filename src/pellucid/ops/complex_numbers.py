@@ -182,7 +182,7 @@ polar_row = bind(
 )  # fmt: skip
 
 
-@operation(name="complex", samples=pairs, methods=())
+@operation(name="complex", samples=pairs, methods=(), out="exact", tensors=2)
 def complex_(real: Any, imag: Any) -> Any:
     """The complex tensor with these two parts.
 
@@ -193,7 +193,7 @@ def complex_(real: Any, imag: Any) -> Any:
     return complex_row(real, imag)
 
 
-@operation(samples=pairs, methods=(), domain=(0.3, 2.0))  # a size is positive
+@operation(samples=pairs, methods=(), domain=(0.3, 2.0), out="exact", tensors=2)  # a size is positive
 def polar(abs: Any, angle: Any) -> Any:
     """The complex tensor with these sizes and angles."""
     return polar_row(abs, angle)
@@ -287,7 +287,7 @@ _angle_row = bind(
 )  # fmt: skip
 
 
-@operation(samples=both)
+@operation(samples=both, out="cast")
 def angle(input: Any) -> Any:
     """The angle of each complex number, from -π to π; of real numbers 0 or π.
 

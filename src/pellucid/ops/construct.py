@@ -71,9 +71,10 @@ def from_data(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
         dtypes.check_device(device)
     wanted = None if dtype is None else dtypes.as_numpy_dtype(dtype)
     if isinstance(data, Tensor):
-        return _copied(data, wanted)
+        copied = _copied(data, wanted)
+        return made(copied.array, device=device) if dtypes.on_meta(device) else copied
     left: list[Tensor] = []
-    result = made(_array(data, wanted, left))
+    result = made(_array(data, wanted, left), device=device)
     return marked(result, left)
 
 
@@ -228,6 +229,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     True
     """
     dtypes.check_device(device)
+    if dtypes.on_meta(device):
+        return from_data(data, dtype, device)
     if isinstance(data, Tensor):
         unchanged = dtype is None or plain(data.array.dtype) is dtypes.as_numpy_dtype(dtype)
         return data if unchanged else data.to(dtypes.as_dtype(dtype))  # type: ignore[attr-defined, no-any-return]
@@ -345,7 +348,7 @@ def _constructed(arguments: Sequence[Any], kind: np.dtype, device: Any = None) -
         return from_data(first, dtypes.from_numpy_dtype(kind))
     shape = shape_from("new", (tuple(first),) if isinstance(first, dtypes.Size) else arguments)
     check_room("new", shape, kind)
-    return made(np.empty(shape, kind))
+    return made(np.empty(shape, kind), device=device)
 
 
 def _init(self: Tensor, *data: Any, device: Any = None, requires_grad: bool = False) -> None:

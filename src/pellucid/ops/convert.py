@@ -9,10 +9,12 @@ import numpy as np
 from numpy import ndarray
 
 from pellucid import dtypes
+from pellucid.core.attributes import concrete
 from pellucid.core.kinds import plain
+from pellucid.core.meta import placed
 from pellucid.core.primitive import multilinear
 from pellucid.core.record import attach, bind
-from pellucid.core.tensor import Tensor, bearing
+from pellucid.core.tensor import Tensor, bearing, wrap
 from pellucid.ops.arguments import refusal
 from pellucid.ops.formats import channels_last_copy, check_format, is_channels_last, steps_channels_last
 from pellucid.ops.layout import stride
@@ -107,14 +109,24 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Any:
     tensor([1., 2.], dtype=torch.float64)
     """
     memory_format = kwargs.pop("memory_format", None)
-    dtype, copy = _wanted(list(args), kwargs)
-    converted = as_type(input, dtype)
+    dtype, device, copy = _wanted(list(args), kwargs)
+    converted = as_type(input if device is None else _moved(input, device), dtype)
     if memory_format is not None and check_format(memory_format, input.ndim):
         return _with_channels_last(converted, copy and converted is input)
     if converted is not input or not copy:
         return converted
     source = plain(input.array.dtype)
     return cast_row(input, source, source)
+
+
+def _moved(input: Any, device: Any) -> Any:
+    """The tensor on a device; there is no way back from `meta`, which has no values."""
+    place = dtypes.check_device(device)
+    if place is input.device:
+        return input
+    if place is dtypes.CPU:
+        concrete(input, "to()")
+    return wrap(placed(input.array, place))
 
 
 def _with_channels_last(input: Any, copy: bool) -> Any:
@@ -125,8 +137,8 @@ def _with_channels_last(input: Any, copy: bool) -> Any:
     return bearing(cast_row.primitive.grad_name, clone_row(input, CHANNELS_LAST))  # type: ignore[attr-defined]
 
 
-def _wanted(args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, bool]:
-    """The dtype and copy flag among the arguments of `to`."""
+def _wanted(args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, Any, bool]:
+    """The dtype, device and copy flag among the arguments of `to`."""
     dtype, device, other = kwargs.pop("dtype", None), kwargs.pop("device", None), kwargs.pop("other", None)
     copy = kwargs.pop("copy", False)
     kwargs.pop("non_blocking", None)
@@ -142,8 +154,9 @@ def _wanted(args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, bool]:
         args.pop(0)
     if len(args) > 1:  # (non_blocking, copy)
         copy = args[1]
-    dtypes.check_device(device)
-    return (other.dtype if other is not None else dtype), bool(copy)
+    if device is None and other is not None:
+        device = other.device
+    return (other.dtype if other is not None else dtype), device, bool(copy)
 
 
 attach("to", to)
@@ -206,8 +219,8 @@ def type_as(input: Any, other: Any) -> Any:
 
 
 def cpu(input: Any, memory_format: Any = None) -> Any:
-    """The tensor itself: it lives on the CPU already."""
-    return input
+    """The tensor itself: it lives on the CPU already, unless it is a meta tensor, which has nothing to bring."""
+    return _moved(input, dtypes.CPU)
 
 
 def cuda(input: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:

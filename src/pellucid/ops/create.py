@@ -18,18 +18,28 @@ from pellucid.core import modes
 from pellucid.core.attributes import attribute
 from pellucid.core.inplace import write_out
 from pellucid.core.kinds import Kind, plain
+from pellucid.core.meta import placed
 from pellucid.core.tensor import Tensor, wrap
+from pellucid.dtypes import CPU
 from pellucid.ops.arguments import Shape, refusal
 from pellucid.ops.formats import check_format, order_of
 
 # --- what every creation function does at the end
 
 
-def made(array: np.ndarray, requires_grad: bool = False, out: Tensor | None = None, name: str = "out") -> Tensor:
-    """Put a new array into a tensor: under inference_mode an inference tensor, with `out` that very tensor."""
+def made(
+    array: np.ndarray, requires_grad: bool = False, out: Tensor | None = None, name: str = "out", rule: str = "exact",
+    device: Any = CPU,
+) -> Tensor:  # fmt: skip
+    """Put a new array into a tensor: under inference_mode an inference tensor, with `out` that very tensor.
+
+    A device of None is the one that the program chose.
+    """
     if out is not None:
-        write_out((out,), (wrap(array),), name)
+        write_out((out,), (wrap(array),), name, rule)
         return out
+    if device is not CPU:
+        array = placed(array, device)
     mode = modes.MODE.get()
     tensor = wrap(array, None, mode if mode is not None and mode.inference else None)
     return tensor.requires_grad_() if requires_grad else tensor  # type: ignore[attr-defined, no-any-return]
@@ -131,8 +141,10 @@ def _filled(name: str, make: Callable[..., np.ndarray], doc: str) -> Callable[..
         kind = chosen(dtype, out)
         check_room(name, shape, kind)
         if memory_format is not None and check_format(memory_format, len(shape)):
-            return made(_in_order(make, shape, kind, order_of(len(shape))), requires_grad, out, name)
-        return made(make(shape, kind), requires_grad, out, name)
+            array = _in_order(make, shape, kind, order_of(len(shape)))
+        else:
+            array = make(shape, kind)
+        return made(array, requires_grad, out, name, device=device)
 
     create.__name__ = create.__qualname__ = name
     create.__doc__ = doc
@@ -187,7 +199,7 @@ def full(
     value = number_of("full", "fill_value", fill_value)
     kind = chosen(dtype, out, natural(value))
     check_room("full", shape, kind)
-    return made(np.full(shape, converted(np.asarray(value), kind)), requires_grad, out, "full")
+    return made(np.full(shape, converted(np.asarray(value), kind)), requires_grad, out, "full", device=device)
 
 
 def number_of(name: str, argument: str, value: Any) -> Any:
@@ -229,7 +241,7 @@ def empty_strided(
         raise refusal(RuntimeError, f"empty_strided: numel: integer multiplication overflow, sizes={list(shape)}")
     memory = np.empty(length, kind)
     strides = tuple(step * kind.itemsize for step in steps)
-    return made(np.lib.stride_tricks.as_strided(memory, shape, strides), requires_grad)
+    return made(np.lib.stride_tricks.as_strided(memory, shape, strides), requires_grad, device=device)
 
 
 def empty_permuted(
@@ -253,7 +265,7 @@ def empty_permuted(
     dtypes.check_device(device)
     kind = chosen(dtype)
     check_room("empty_permuted", shape, kind)
-    return made(_in_order(np.empty, shape, kind, order), requires_grad)
+    return made(_in_order(np.empty, shape, kind, order), requires_grad, device=device)
 
 
 def _in_order(make: Callable[..., np.ndarray], shape: Shape, kind: np.dtype, order: Sequence[int]) -> np.ndarray:
@@ -270,11 +282,17 @@ def _like(name: str, make: Callable[..., np.ndarray], doc: str) -> Callable[...,
         input: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
         memory_format: Any = None, pin_memory: bool = False,
     ) -> Tensor:  # fmt: skip
-        return made(like(name, make, input, dtype, device, memory_format), requires_grad)
+        array = like(name, make, input, dtype, device, memory_format)
+        return made(array, requires_grad, device=beside(input, device))
 
     create.__name__ = create.__qualname__ = name
     create.__doc__ = doc
     return create
+
+
+def beside(input: Any, device: Any) -> Any:
+    """The device of a tensor that is made like another: the one asked for, or the other's."""
+    return input.device if device is None else device
 
 
 def like(
@@ -341,7 +359,7 @@ def full_like(
     """
     array = like("full_like", np.empty, input, dtype, device, memory_format)
     array[...] = converted(np.asarray(number_of("full_like", "fill_value", fill_value)), array.dtype)
-    return made(array, requires_grad)
+    return made(array, requires_grad, device=beside(input, device))
 
 
 # --- new_*: like this tensor, in another shape
@@ -349,7 +367,9 @@ def full_like(
 
 def _new(name: str, create: Callable[..., Tensor]) -> None:
     def method(self: Tensor, *size: Any, dtype: Any = None, **options: Any) -> Tensor:
-        return create(*size, dtype=self.dtype if dtype is None else dtype, **options)  # type: ignore[attr-defined]
+        place = beside(self, options.pop("device", None))
+        kind = self.dtype if dtype is None else dtype  # type: ignore[attr-defined]
+        return create(*size, dtype=kind, device=place, **options)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"Like `{create.__name__}`, with this tensor's dtype where none is given."

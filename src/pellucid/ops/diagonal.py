@@ -13,10 +13,10 @@ from numpy import ndarray
 from pellucid import dtypes
 from pellucid.core.primitive import BOUND, multilinear
 from pellucid.core.record import bind
-from pellucid.core.tensor import Tensor, wrap
+from pellucid.core.tensor import Tensor
 from pellucid.ops.arguments import Row, Shape, axis_of, expect, refusal
 from pellucid.ops.convert import clone_row
-from pellucid.ops.create import check_room
+from pellucid.ops.create import check_room, made
 from pellucid.ops.expand import expand_row
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.reduce import sum_row
@@ -232,7 +232,7 @@ def _check_triangle(name: str, row: int, col: int) -> None:
 
 def _indices(pair: Any, dtype: Any, device: Any) -> Tensor:
     dtypes.check_device(device)
-    return wrap(np.stack(pair).astype(np.int64 if dtype is None else dtypes.as_numpy_dtype(dtype)))
+    return made(np.stack(pair).astype(np.int64 if dtype is None else dtypes.as_numpy_dtype(dtype)), device=device)
 
 
 trace_row = bind(

@@ -14,12 +14,13 @@ from pellucid.core import aliasing, modes
 from pellucid.core.attributes import attribute, concrete
 from pellucid.core.inplace import check_writable, overwrite
 from pellucid.core.kinds import Kind, plain
+from pellucid.core.meta import Meta
 from pellucid.core.primitive import elementwise, general, same
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.core.views import current_node
 from pellucid.ops import streams
-from pellucid.ops.arguments import refusal
+from pellucid.ops.arguments import refusal, refuse
 from pellucid.ops.construct import marked
 from pellucid.ops.create import check_room, chosen, like, made, one_size
 from pellucid.ops.random import (
@@ -76,7 +77,7 @@ def normal(
         fill_array(array, normal_numbers(float(mean), float(std)), generator)
         return made(array, requires_grad, out, "normal")
     array = _normal_of_tensors(mean, std, generator)
-    result = made(array, requires_grad, out, "normal")
+    result = made(array, requires_grad, out, "normal", "cast")
     for parameter in (mean, std) if out is None else ():
         if isinstance(parameter, Tensor) and parameter.requires_grad:
             result = drawn_normal_row(parameter, result)
@@ -120,7 +121,9 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, 
     chances = concrete(input, "bernoulli()")
     array = np.empty(chances.shape, plain(chances.dtype))
     fill_array(array, _bernoulli_of(chances, array), generator)
-    result = made(array, False, out, "bernoulli")
+    if out is not None:
+        refuse(out, "c", "\"bernoulli_tensor_cpu_self_\" not implemented for '{}'", NotImplementedError)
+    result = made(array, False, out, "bernoulli", "any")
     return drawn_bernoulli_row(input, result) if out is None and input.requires_grad else result
 
 
@@ -220,6 +223,8 @@ def _refill(target: Tensor, name: str, fill: Fill, generator: Any) -> Tensor:
     source_of(generator)
     check_writable(target, f"{name}_")
     array = target.array
+    if isinstance(array, Meta):  # no numbers are drawn for values that nobody has
+        return target
     recording = modes.is_grad_enabled() and current_node(target) is not None
     if isinstance(array, Kind) or recording:
         values = np.empty(array.shape, plain(array.dtype)) if isinstance(array, Kind) else np.empty_like(array)

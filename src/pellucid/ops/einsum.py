@@ -21,7 +21,7 @@ from pellucid.ops.arguments import is_floating, refusal
 from pellucid.ops.axes import permute_row
 from pellucid.ops.convert import as_type
 from pellucid.ops.expand import expand_row
-from pellucid.ops.operation import COMPOSED, call, operation
+from pellucid.ops.operation import COMPOSED, call, must_be_tensors, operation
 from pellucid.ops.shape import reshape_row
 
 Terms = tuple[str, ...]  # the letters of each operand
@@ -372,4 +372,7 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     tensor([[6., 6., 6., 6.]])
     """
     result = einsum("...i,oij,...j->...o", input1, weight, input2)
-    return result if bias is None else result + bias
+    if bias is None:
+        return result
+    must_be_tensors("bilinear", bias=bias)
+    return result + bias

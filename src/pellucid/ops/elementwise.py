@@ -64,7 +64,7 @@ atan = unary("atan", np.arctan, lambda g, a: g / (a * a + 1), aliases=("arctan",
 atan2 = binary(
     "atan2", np.arctan2, lambda g, a, b: g * (b / _squares(a, b)), lambda g, a, b: g * (-a / _squares(a, b)),
     dtypes="float", aliases=("arctan2",), samples=pairs,
-    doc="""The angle of the point (other, input), from -π to π.
+    tensors=2, doc="""The angle of the point (other, input), from -π to π.
 
     >>> import pellucid as torch
     >>> torch.atan2(torch.tensor([1.0]), torch.tensor([-1.0]))
@@ -200,7 +200,7 @@ def logit(input: Any, eps: float | None = None) -> Any:
 # --- functions of two numbers
 
 hypot = binary("hypot", only("f", np.hypot), lambda g, y, a: g * (a / y), lambda g, y, b: g * (b / y), samples=pairs,
-               doc="The long side of a right triangle: sqrt(input² + other²).")  # fmt: skip
+               tensors=2, doc="The long side of a right triangle: sqrt(input² + other²).")  # fmt: skip
 
 
 def _copysign_rule(g: Any, y: Any, a: Any) -> Any:
@@ -210,7 +210,7 @@ def _copysign_rule(g: Any, y: Any, a: Any) -> Any:
 
 
 copysign = binary("copysign", np.copysign, _copysign_rule, lambda g: zeros_like_row(g), dtypes="float",
-                  doc="The size of each element with the sign of the other.")  # fmt: skip
+                  tensors=1, doc="The size of each element with the sign of the other.")  # fmt: skip
 
 
 def logaddexp_of(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -224,12 +224,12 @@ def logaddexp_of(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 logaddexp = binary(
     "logaddexp", only("fc", logaddexp_of), lambda g, a, b: g * sigmoid(a - b), lambda g, a, b: g * sigmoid(b - a),
-    samples=pairs, inplace=False, doc="log(exp(input) + exp(other)), without overflow.",
+    samples=pairs, inplace=False, tensors=2, doc="log(exp(input) + exp(other)), without overflow.",
 )  # fmt: skip
 logaddexp2 = binary(
     "logaddexp2", only("f", np.logaddexp2),
     lambda g, a, b: g * sigmoid((a - b) * LN2), lambda g, a, b: g * sigmoid((b - a) * LN2),
-    samples=pairs, inplace=False, doc="log2(2 ** input + 2 ** other), without overflow.",
+    samples=pairs, inplace=False, tensors=2, doc="log2(2 ** input + 2 ** other), without overflow.",
 )  # fmt: skip
 
 
@@ -257,7 +257,7 @@ ldexp = binary(
         call(draw(), draw()), call(draw(2, 3), draw.integers()), call(draw(2, 0), draw(0)),
         call(draw(3, 2).mT, draw(2, 3)),
     ],
-    doc="`input * 2 ** other`.",
+    tensors=2, doc="`input * 2 ** other`.",
 )  # fmt: skip
 
 # --- special functions

@@ -3,6 +3,7 @@
 The result is a view with strides of zero. Its gradient needs no rule: the walk sums what was broadcast.
 """
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from pellucid.core.primitive import multilinear
 from pellucid.core.record import bind
 from pellucid.ops.arguments import Shape, refusal, sizes_of
 from pellucid.ops.layout import strided
-from pellucid.ops.operation import Draw, Sample, call, operation
+from pellucid.ops.operation import Draw, Sample, broadcast_hint, call, operation
 from pellucid.ops.shape import aligned
 
 
@@ -163,6 +164,7 @@ def broadcast_shapes(*shapes: Any) -> dtypes.Size:
     try:
         return dtypes.Size(np.broadcast_shapes(*(s if isinstance(s, int) else tuple(s) for s in shapes)))
     except ValueError:
-        raise refusal(
-            RuntimeError, f"Shape mismatch: objects cannot be broadcast to a single shape: {list(shapes)}"
-        ) from None
+        pairs = combinations([(s,) if isinstance(s, int) else tuple(s) for s in shapes], 2)
+        why, way = next(hint for pair in pairs if (hint := broadcast_hint(list(pair), ()))[0])
+        what = f"Shape mismatch: objects cannot be broadcast to a single shape: {list(shapes)}"
+        raise refusal(RuntimeError, what, why, way) from None

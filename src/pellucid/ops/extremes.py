@@ -261,7 +261,11 @@ def _along(input: Any, dim: int, keepdim: bool, rows: tuple[Any, Any], result: A
     return result(pick(input, index, axis, keepdim), index)
 
 
-@operation(samples=lambda draw: [*index_samples(draw), call(draw(2, 3), draw(3)), call(draw(2, 1), other=draw(3))])
+@operation(
+    samples=lambda draw: [*index_samples(draw), call(draw(2, 3), draw(3)), call(draw(2, 1), other=draw(3))],
+    out="alone",
+    tensors=1,
+)
 def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element of all; along a dimension, with its index; or of two tensors, elementwise.
 
@@ -278,7 +282,11 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     return _along(input, dim, keepdim, (argmax_row, max_row), return_types.max)
 
 
-@operation(samples=lambda draw: [*index_samples(draw), call(draw(2, 3), draw(3)), call(draw(2, 1), other=draw(3))])
+@operation(
+    samples=lambda draw: [*index_samples(draw), call(draw(2, 3), draw(3)), call(draw(2, 1), other=draw(3))],
+    out="alone",
+    tensors=1,
+)
 def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element of all; along a dimension, with its index; or of two tensors, elementwise.
 

@@ -12,6 +12,7 @@ from numpy import ndarray
 
 from pellucid.core import aliasing
 from pellucid.core.attributes import concrete
+from pellucid.core.meta import Meta
 from pellucid.core.record import attach
 from pellucid.core.tensor import Tensor
 from pellucid.ops.arguments import Shape, axis_of, refusal
@@ -93,8 +94,9 @@ def stride(input: Any, dim: Any = None) -> Any:
     >>> torch.zeros(2, 3).stride()
     (3, 1)
     """
-    array = concrete(input, "stride()")
-    if not array.size:  # NumPy steps nowhere in what is empty; PyTorch as if each empty dimension had one element
+    array = input.array if isinstance(input.array, Meta) else concrete(input, "stride()")
+    # NumPy steps nowhere in what is empty; PyTorch as if each empty dimension had one element
+    if not array.size or isinstance(array, Meta):
         steps = [math.prod(max(n, 1) for n in array.shape[i + 1 :]) for i in range(array.ndim)]
         return tuple(steps) if dim is None else steps[axis_of(dim, array.ndim)]
     steps = [step // array.itemsize for step in array.strides]
@@ -112,7 +114,7 @@ def storage_offset(input: Any) -> int:
     >>> torch.zeros(2, 3)[1].storage_offset()
     3
     """
-    return geometry(concrete(input, "storage_offset()"))[2]
+    return 0 if isinstance(input.array, Meta) else geometry(concrete(input, "storage_offset()"))[2]
 
 
 def element_size(input: Any) -> int:
@@ -132,16 +134,18 @@ def is_contiguous(input: Any, memory_format: Any = None) -> bool:
     >>> torch.zeros(2, 3).t().is_contiguous()
     False
     """
-    array = concrete(input, "is_contiguous()")
     needed = RANKS.get(memory_format)
+    if isinstance(input.array, Meta):  # has no memory: taken to lie in order
+        return needed is None
+    array = concrete(input, "is_contiguous()")
     if needed is not None:
         return array.ndim == needed and is_channels_last(array)
     return bool(array.flags.c_contiguous)
 
 
 def data_ptr(input: Any) -> int:
-    """The address of the first element."""
-    return address(concrete(input, "data_ptr()"))
+    """The address of the first element, 0 where there is none."""
+    return 0 if isinstance(input.array, Meta) else address(concrete(input, "data_ptr()"))
 
 
 def nbytes(input: Any) -> int:

@@ -123,6 +123,7 @@ def _mask_of(mask: Any, name: str) -> Any:
         call(draw(), draw.mask(2), draw()),
     ],
     inplace=True,
+    tensors=2,
 )  # fmt: skip
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """The tensor with one value wherever the mask is true.
@@ -154,6 +155,7 @@ def _together(input: Any, mask: Any) -> tuple[Any, Any]:
         call(draw(2, 1), draw.mask(1, 3)), call(draw(3, 2).mT, draw.mask(2, 3)), call(draw(4), draw.mask()),
         call(draw(2, 0), draw.mask(2, 1)),
     ], unclaimed=READS_VALUES,
+    tensors=2,
 )  # fmt: skip
 def masked_select(input: Any, mask: Any) -> Any:
     """The elements where the mask is true, one after the other.
@@ -176,6 +178,7 @@ def masked_select(input: Any, mask: Any) -> Any:
         call(draw(1), draw.mask(1), draw(1)), call(draw(2, 1, 3), draw.mask(1, 3), draw(2, 3)),
     ],
     inplace=True, unclaimed=READS_VALUES,
+    tensors=2,
 )  # fmt: skip
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """The tensor with the elements where the mask is true replaced by those of a source, in order.

@@ -135,7 +135,8 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dty
         call(draw(3), draw(3)), call(draw(2, 3), draw(2, 3)), call(draw(2, 3), draw(3)), call(draw(), draw()),
         call(draw(2, 3), draw(2, 3), 1), call(draw(2, 3), draw(2, 3), 3), call(draw(3), draw(3), math.inf),
         call(draw(3), draw(3), p=-math.inf), call(draw(3), draw(3), 2.5), call(draw(2, 1), draw(3), 1.5),
-    ]
+    ],
+    tensors=2,
 )  # fmt: skip
 def dist(input: Any, other: Any, p: float = 2) -> Any:
     """The p-norm of a difference.

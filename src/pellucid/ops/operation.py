@@ -6,17 +6,21 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
+from inspect import unwrap
 from sys import _getframe
 from types import FrameType
 from typing import Any
 
 import numpy as np
 
+from pellucid import dtypes
+from pellucid.core import modes
 from pellucid.core.inplace import computed_into, in_place
-from pellucid.core.primitive import Primitive, elementwise
+from pellucid.core.primitive import TABLE, Primitive, elementwise
 from pellucid.core.provenance import here
 from pellucid.core.record import attach, bind
-from pellucid.core.tensor import Leaf, Tensor, wrap
+from pellucid.core.tensor import Leaf, Operators, Tensor, wrap
+from pellucid.errors import explain
 
 Function = Callable[..., Any]
 
@@ -113,6 +117,8 @@ def publish(
     reference: str | None = None,
     unclaimed: Mapping[str, str] | None = None,
     writers: Iterable[str] = (),
+    out: str | None = None,
+    tensors: int = 0,
 ) -> Function:
     """Give an operation its public names.
 
@@ -120,14 +126,22 @@ def publish(
     `aliases` are further names: a plain one in the same namespace (and a method, where there are methods), a dotted
     one in another namespace: `"torch.special.expit"`. `unclaimed` names claims (of testing/claims, and
     "node_name", "vmap", "reads_values") that the operation does not make, each with its reason. `writers` are in-place
-    forms that are functions, not methods: `"torch.relu_"`. Returns the function: a definition reads
-    `exp = publish(...)`.
+    forms that are functions, not methods: `"torch.relu_"`. `out` says which dtypes `out=` may have (core/inplace's
+    OUT_RULES): what works on each element converts its result, all else does not. The first `tensors` arguments of
+    the public forms must be tensors, where PyTorch takes no number for one. Returns the function, which takes numbers
+    all the same: a definition reads `exp = publish(...)`.
     """
     name = name or function.__name__
+    row = getattr(function, "primitive", None) or TABLE.get(name)
+    function.out_rule = out or ("cast" if row is not None and row.elementwise else "exact")  # type: ignore[attr-defined]
     function.__doc__ = doc or function.__doc__
     methods = ((name,) if module == "torch" else ()) if methods is None else tuple(methods)
     near = [alias for alias in aliases if "." not in alias]
-    called = function if module == "torch.nn.functional" else with_out(function, name)
+    taken = of_tensors(function, name, tensors) if tensors else function
+    plain = module == "torch.nn.functional" and out is None  # PyTorch's take no out= there
+    called = (without_out if plain else with_out)(taken, name)
+    if name in IN_FLOAT32:
+        called = in_float32_under_autocast(called)
     if called is not function or hasattr(function, "primitive"):  # pickle finds a function by these
         called.__module__, called.__qualname__ = module.replace("torch", "pellucid", 1), name
     for path in (f"{module}.{name}", *(alias if "." in alias else f"{module}.{alias}" for alias in aliases)):
@@ -136,7 +150,7 @@ def publish(
             public, called, function.__doc__ or "", samples, domain, home, bool(methods), inplace, reference,
             unclaimed or {}, home_of(_getframe(1)),
         )  # fmt: skip
-    method_form = with_numpy_names(function)
+    method_form = with_numpy_names(taken if tensors > 1 else function)  # a method's first argument is a tensor
     for method in (*methods, *(near if methods else ())):
         attach(method, method_form)
     if inplace:
@@ -179,20 +193,125 @@ def with_out(function: Function, name: str) -> Function:
     return public
 
 
+def without_out(function: Function, name: str) -> Function:
+    """The public form of a function of neural networks: what is no tensor is refused by its name.
+
+    >>> import pellucid as torch
+    >>> try:
+    ...     torch.nn.functional.glu([1.0])
+    ... except TypeError as error:
+    ...     print(str(error).splitlines()[0])
+    glu(): argument 'input' (position 1) must be Tensor, not list
+    """
+    if hasattr(function, "primitive"):  # its careful way refuses
+        return function
+
+    @wraps(function)
+    def public(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except AttributeError as error:
+            raise no_tensor(function, name, args, kwargs, error) from None
+
+    return public
+
+
+# What autocast computes in float32 on the CPU as a whole, as PyTorch does; amp/autocast_mode.py has the single rows.
+IN_FLOAT32 = frozenset((
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cdist", "cosine_embedding_loss", "cross_entropy",
+    "ctc_loss", "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss",
+    "multi_margin_loss", "multilabel_margin_loss", "nanquantile", "nll_loss", "poisson_nll_loss", "quantile",
+    "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss",
+))  # fmt: skip
+
+
+def in_float32_under_autocast(function: Function) -> Function:
+    """The form of an operation that takes half precision as float32 while autocast is on.
+
+    >>> import pellucid as torch
+    >>> x = torch.ones(2, 3, dtype=torch.bfloat16)
+    >>> with torch.autocast("cpu"):
+    ...     torch.nn.functional.cross_entropy(x, torch.tensor([0, 1])).dtype
+    torch.float32
+    """
+
+    @wraps(function)
+    def wide(*args: Any, **kwargs: Any) -> Any:
+        mode = modes.MODE.get()
+        if mode is None or mode.autocast is None:
+            return function(*args, **kwargs)
+        with modes.switched(autocast=None):
+            widened = {key: _widened(value) for key, value in kwargs.items()}
+            return function(*map(_widened, args), **widened)
+
+    return wide
+
+
+def _widened(value: Any) -> Any:
+    """A tensor of half precision in float32; all else as it is."""
+    if isinstance(value, Tensor) and value.dtype in (dtypes.float16, dtypes.bfloat16):  # type: ignore[attr-defined]
+        return value.to(dtypes.float32)  # type: ignore[attr-defined]
+    return value
+
+
+def of_tensors(function: Function, name: str, count: int) -> Function:
+    """The form of an operation that refuses numbers for its first arguments, as PyTorch's does.
+
+    >>> import pellucid as torch
+    >>> try:
+    ...     torch.maximum(torch.ones(2), 1)
+    ... except TypeError as error:
+    ...     print(str(error).splitlines()[0])
+    maximum(): argument 'other' (position 2) must be Tensor, not int
+    """
+    names = ("input", "other")[:count] if parameters(function) == ("out",) else parameters(function)[:count]
+
+    @wraps(function)
+    def taken(*args: Any, **kwargs: Any) -> Any:
+        for i, value in enumerate(args[:count]):
+            if not isinstance(value, Operators):
+                raise not_a_tensor(name, value, names[i], i + 1)
+        for key, value in kwargs.items():
+            if NUMPY_NAMES.get(key, key) in names and not isinstance(value, Operators):
+                raise not_a_tensor(name, value, key)
+        return function(*args, **kwargs)
+
+    vars(taken).pop("primitive", None)  # with it, the in-place form would let NumPy take the numbers
+    taken.with_numbers = function  # type: ignore[attr-defined]
+    return taken
+
+
+def not_a_tensor(name: str, value: Any, parameter: str, position: int | None = None) -> TypeError:
+    """The refusal of an argument that should be a tensor."""
+    place = f" (position {position})" if position else ""
+    what = f"{name}(): argument '{parameter}'{place} must be Tensor, not {type(value).__name__}"
+    return TypeError(explain(what, str(here()), try_=MAKE_ONE))
+
+
+def must_be_tensors(name: str, **values: Any) -> None:
+    """Refuse arguments that are no tensors."""
+    for parameter, value in values.items():
+        if not isinstance(value, Operators):
+            raise not_a_tensor(name, value, parameter)
+
+
+MAKE_ONE = "pass a tensor: torch.tensor(...) makes one of numbers and lists"
+
+
 def no_tensor(function: Function, name: str, args: Any, kwargs: Any, error: AttributeError) -> Exception:
     """What to raise when an argument has not what a tensor has: a TypeError that names it; else the error itself."""
-    count, kind = function.__code__.co_argcount, type(error.obj).__name__
+    code = unwrap(function).__code__
+    count, names = code.co_argcount, code.co_varnames
     rest = ("the rest", args[count:])  # of a function that takes any number of tensors
-    given = [*zip(parameters(function), args[:count], strict=False), rest, *kwargs.items()]
+    given = [*zip(names, args[:count], strict=False), rest, *kwargs.items()]
     for position, (parameter, value) in enumerate(given, 1):
         if value is error.obj:
-            place = f" (position {position})" if position <= min(count, len(args)) else ""
-            what = f"{name}(): argument '{parameter}'{place} must be Tensor, not {kind}"
-            return TypeError(f"{what}\n  where: {here()}")
+            return not_a_tensor(name, value, parameter, position if position <= min(count, len(args)) else None)
         for i, part in enumerate(value if isinstance(value, (list, tuple)) else ()):
             if part is error.obj:
+                kind = type(part).__name__
                 what = f"expected Tensor as element {i} in argument {position - 1}, but got {kind}"
-                return TypeError(f"{what}\n  where: {here()}")
+                return TypeError(explain(what, str(here()), try_=MAKE_ONE))
     return error
 
 
@@ -202,7 +321,7 @@ NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input",
 
 def parameters(function: Function) -> tuple[str, ...]:
     """The names of a function's arguments."""
-    code = function.__code__
+    code = unwrap(function).__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
@@ -274,14 +393,19 @@ BROADCASTS = [
 ]  # fmt: skip
 
 
-def binary_samples(draw: Draw) -> Iterable[Sample]:
-    """Equal shapes, broadcasting both ways, 0-d, empty, Python numbers, layouts."""
+def pair_samples(draw: Draw) -> Iterable[Sample]:
+    """Pairs of tensors: equal shapes, broadcasting both ways, 0-d, empty, layouts."""
     for first, second in BROADCASTS:
         yield call(draw(*first), draw(*second))
-    yield call(draw(2, 3), 1.5)
-    yield call(draw(3), 2)
     base = draw(4, 6)
     yield call(_leaf(base.array.T), _leaf(draw(6, 4).array[::-1]))
+
+
+def binary_samples(draw: Draw) -> Iterable[Sample]:
+    """Pairs of tensors, and a tensor with a Python number."""
+    yield from pair_samples(draw)
+    yield call(draw(2, 3), 1.5)
+    yield call(draw(3), 2)
 
 
 def unary(name: str, forward: Function, rule: Function | None, *, doc: str, **options: Any) -> Function:
@@ -292,7 +416,8 @@ def unary(name: str, forward: Function, rule: Function | None, *, doc: str, **op
 def binary(name: str, forward: Function, first: Any, second: Any, *, doc: str, **options: Any) -> Function:
     """Define and publish a function of two tensors, elementwise with broadcasting."""
     options.setdefault("hint", broadcast_hint)
-    return _elementwise(name, forward, (first, second), binary_samples, doc, options)
+    samples = pair_samples if options.get("tensors") == 2 else binary_samples
+    return _elementwise(name, forward, (first, second), samples, doc, options)
 
 
 COLUMNS = ("lower", "batch", "dtypes", "grad_name", "hint", "jvp", "large", "gather")

@@ -30,6 +30,7 @@ from pellucid.ops.shape import aligned, reshape_row
         call(draw.complex(2), draw.complex(2)), call(draw.integers(2), draw.integers(3)), call(draw(0), draw(0)),
     ],
     aliases=("ger",),
+    out="cast",
 )  # fmt: skip
 def outer(input: Any, vec2: Any) -> Any:
     """Every element of one vector times every element of another.
@@ -119,6 +120,7 @@ def _contracted(n: int, m: int, dims: Any) -> tuple[list[int], list[int]]:
         call(draw(0, 2), draw(2, 2)), call(draw(), draw()), call(draw(2), draw(2, 2)), call(draw(1, 1), draw(3, 2)),
         call(draw(3, 2).mT, draw(1, 2)), call(draw.complex(2), draw.complex(2)),
     ], unclaimed=COMPOSED,
+    out="cast",
 )  # fmt: skip
 def kron(input: Any, other: Any) -> Any:
     """Kronecker product: every element of the first times the whole second.

@@ -18,7 +18,7 @@ from pellucid.core import modes
 from pellucid.core.tensor import Tensor
 from pellucid.ops import streams
 from pellucid.ops.arguments import refusal
-from pellucid.ops.create import check_room, chosen, like, made, one_size, shape_from
+from pellucid.ops.create import beside, check_room, chosen, like, made, one_size, shape_from
 from pellucid.ops.streams import Generator, default_generator
 
 Fill = Callable[[Generator, int, np.dtype, bool], np.ndarray]  # (generator, n, dtype, contiguous) -> n numbers
@@ -199,8 +199,9 @@ def _random(name: str, kernel: str, fill_for: Callable[[np.dtype], Fill], doc: s
         check_real(kernel, kind)
         check_room(name, shape, kind)
         array = np.empty(shape, kind)
-        fill_array(array, fill_for(kind), generator)
-        return made(array, requires_grad, out, name)
+        if not dtypes.on_meta(device):
+            fill_array(array, fill_for(kind), generator)
+        return made(array, requires_grad, out, name, device=device)
 
     create.__name__ = create.__qualname__ = name
     create.__doc__ = doc
@@ -240,8 +241,10 @@ def _random_like(name: str, kernel: str, fill_for: Callable[[np.dtype], Fill], d
     ) -> Tensor:  # fmt: skip
         array = like(name, np.empty, input, dtype, device, memory_format)
         check_real(kernel, array.dtype)
-        fill_array(array, fill_for(array.dtype), generator)
-        return made(array, requires_grad)
+        place = beside(input, device)
+        if not dtypes.on_meta(place):
+            fill_array(array, fill_for(array.dtype), generator)
+        return made(array, requires_grad, device=place)
 
     create.__name__ = create.__qualname__ = name
     create.__doc__ = doc
@@ -319,8 +322,9 @@ def randint(
     low, high = check_integers(low, high, kind)
     check_room("randint", shape, kind)
     array = np.empty(shape, kind)
-    fill_array(array, integer_numbers(low, high), generator)
-    return made(array, requires_grad, out, "randint")
+    if not dtypes.on_meta(device):
+        fill_array(array, integer_numbers(low, high), generator)
+    return made(array, requires_grad, out, "randint", device=device)
 
 
 def randint_like(
@@ -339,8 +343,10 @@ def randint_like(
     elif bounds:
         low, high = (low, bounds[0]) if high is None else (bounds[0], high)
     low, high = check_integers(low, high, array.dtype)
-    fill_array(array, integer_numbers(low, high), generator)
-    return made(array, requires_grad)
+    place = beside(input, device)
+    if not dtypes.on_meta(place):
+        fill_array(array, integer_numbers(low, high), generator)
+    return made(array, requires_grad, device=place)
 
 
 def randperm(
@@ -363,7 +369,10 @@ def randperm(
         name = dtypes.from_numpy_dtype(kind)
         raise refusal(RuntimeError, f"randperm: value cannot be converted to type {name} without overflow")
     check_room("randperm", (count,), np.dtype(np.int64))
+    if dtypes.on_meta(device):
+        return made(np.empty(count, kind), requires_grad, out, "randperm", device=device)
     return made(streams.permutation(source_of(generator), count).astype(kind), requires_grad, out, "randperm")
+
 
 __all__ = [
     "Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "rand", "rand_like", "randint",

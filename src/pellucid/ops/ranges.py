@@ -30,20 +30,23 @@ def arange(
     first, last, by = _bounds(bounds, start, end, step)
     natural = dtypes.int64.numpy if all(isinstance(n, int) for n in (first, last, by)) else None
     kind = chosen(dtype, out, natural)
+    if kind.kind in "bc":
+        name = dtypes.scalar_name(dtypes.from_numpy_dtype(kind))
+        raise refusal(NotImplementedError, f"\"arange_cpu\" not implemented for '{name}'")
     if device is not None:
         dtypes.check_device(device)
     if kind == np.int64 and isfinite(first) and isfinite(last):
         first, last, by = int(first), int(last), int(by)  # as PyTorch: a step of 1.5 counts as 1
     count = _count(first, last, by)
     check_room("arange", (count,), kind)
-    return _made(_steps(first, by, count, kind), requires_grad, out, "arange")
+    return _made(_steps(first, by, count, kind), requires_grad, out, "arange", device)
 
 
-def _made(numbers: np.ndarray, requires_grad: bool, out: Tensor | None, name: str) -> Tensor:
+def _made(numbers: np.ndarray, requires_grad: bool, out: Tensor | None, name: str, device: Any) -> Tensor:
     """The numbers in a row; an output with room for as many keeps its shape."""
     if out is not None and out.array.size == numbers.size:
         numbers = numbers.reshape(out.array.shape)
-    return made(numbers, requires_grad, out, name)
+    return made(numbers, requires_grad, out, name, device=device)
 
 
 def _bounds(bounds: Sequence[Any], start: Any, end: Any, step: Any) -> tuple[Any, Any, Any]:
@@ -97,7 +100,7 @@ def linspace(
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
     array = _spaced("linspace", start, end, steps, chosen(dtype, out, _spaced_dtype(start, end)), device)
-    return _made(array, requires_grad, out, "linspace")
+    return _made(array, requires_grad, out, "linspace", device)
 
 
 def range(
@@ -121,7 +124,7 @@ def range(
     kind = chosen(dtype, out)
     dtypes.check_device(device)
     check_room("range", (count,), kind)
-    return _made(_steps(first, by, count, kind), requires_grad, out, "range")
+    return _made(_steps(first, by, count, kind), requires_grad, out, "range", device)
 
 
 def _spaced_dtype(start: Any, end: Any) -> np.dtype:
@@ -183,7 +186,7 @@ def logspace(
     if kind.kind in "iu":
         start, end = (int(number_of("logspace", *pair)) for pair in (("start", start), ("end", end)))
     powers = np.power(work.type(base), _spaced("logspace", start, end, steps, work, device))
-    return _made(powers.astype(kind), requires_grad, out, "logspace")
+    return _made(powers.astype(kind), requires_grad, out, "logspace", device)
 
 
 def eye(
@@ -204,7 +207,7 @@ def eye(
     dtypes.check_device(device)
     kind = chosen(dtype, out)
     check_room("eye", (rows, columns), kind)
-    return made(np.eye(rows, columns, dtype=kind), requires_grad, out, "eye")
+    return made(np.eye(rows, columns, dtype=kind), requires_grad, out, "eye", device=device)
 
 
 def scalar_tensor(
@@ -220,7 +223,7 @@ def scalar_tensor(
     dtypes.check_device(device)
     value = number_of("scalar_tensor", "s", s)
     natural = dtypes.default_complex() if isinstance(value, complex) else None
-    return made(converted(np.asarray(value), chosen(dtype, None, natural)), requires_grad)
+    return made(converted(np.asarray(value), chosen(dtype, None, natural)), requires_grad, device=device)
 
 
 __all__ = ["arange", "eye", "linspace", "logspace", "range", "scalar_tensor"]

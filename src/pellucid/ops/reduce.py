@@ -9,7 +9,7 @@ import numpy as np
 from pellucid.core.primitive import constant, general, multilinear
 from pellucid.core.record import bind
 from pellucid.ops.along import kept, line_samples
-from pellucid.ops.arguments import axes_of, axis_of, is_floating, name_of, refusal, shifted
+from pellucid.ops.arguments import axes_of, axis_of, is_floating, name_of, refusal, refuse, shifted
 from pellucid.ops.convert import as_type
 from pellucid.ops.elementwise import exp
 from pellucid.ops.expand import expand_row
@@ -132,7 +132,7 @@ sum_all_row = bind(
 )  # fmt: skip
 
 
-@operation(samples=reduction_samples)
+@operation(samples=reduction_samples, out="own")
 def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Sum of all elements, or along dimensions; integers are summed up in int64.
 
@@ -162,7 +162,7 @@ nansum_row = bind(
 )  # fmt: skip
 
 
-@operation(samples=reduction_samples)
+@operation(samples=reduction_samples, out="own")
 def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Sum with every NaN counted as zero.
 
@@ -170,9 +170,10 @@ def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
     >>> torch.tensor([1.0, torch.nan, 2.0]).nansum()
     tensor(3.)
     """
-    input = as_type(input, dtype)
     if not is_floating(input):
-        return sum(input, dim, keepdim)
+        return sum(input, dim, keepdim, dtype=dtype)
+    input = as_type(input, dtype)
+    refuse(input, "biuc", "\"nansum_cpu\" not implemented for '{}'", NotImplementedError)
     return nansum_row(input, normal(dim, input.ndim), keepdim)
 
 
@@ -204,7 +205,7 @@ mean_all_row = bind(
 )  # fmt: skip
 
 
-@operation(samples=reduction_samples)
+@operation(samples=reduction_samples, out="own")
 def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Mean of all elements, or along dimensions.
 
@@ -226,7 +227,7 @@ def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
     return mean_row(input, normal(dim, input.ndim), keepdim)
 
 
-@operation(samples=reduction_samples)
+@operation(samples=reduction_samples, out="own")
 def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Mean of the elements that are not NaN.
 
@@ -284,7 +285,8 @@ def others(a: Any, axes: tuple[int, ...]) -> Any:
     samples=lambda draw: [
         call(draw(2, 3)), call(draw(5)), call(draw()), call(draw(0)), call(draw(2, 0), 1), call(draw(2, 3), 0, True),
         *line_samples(draw),
-    ]
+    ],
+    out="own",
 )  # fmt: skip
 def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Product of all elements, or along one dimension.
@@ -420,6 +422,7 @@ logsumexp_row = bind(
         call(draw(2, 0), 0), call(draw(2, 3) * 500, 1), *line_samples(draw),
     ],
     aliases=("torch.special.logsumexp",),
+    out="floating",
 )  # fmt: skip
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     """Logarithm of the sum of exponentials along dimensions, without overflow.

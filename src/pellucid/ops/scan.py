@@ -181,7 +181,14 @@ cumsum_back_row = bind(
 )  # fmt: skip
 
 
-@operation(samples=scan_samples, inplace=True)
+def _in_type(row: Any, input: Any, dim: int, dtype: Any) -> Any:
+    """A running sum or product, computed in the dtype that was asked for."""
+    if dtype is dtypes.bool_:
+        raise refusal(NotImplementedError, f"\"{row.__name__}_out_cpu\" not implemented for 'Bool'")
+    return as_type(row(as_type(input, dtype), axis_of(dim, input.ndim)), dtype)
+
+
+@operation(samples=scan_samples, inplace=True, out="own")
 def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running sum along a dimension.
 
@@ -189,7 +196,7 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     >>> torch.tensor([1, 2, 3]).cumsum(0)
     tensor([1, 3, 6])
     """
-    return as_type(cumsum_row(as_type(input, dtype), axis_of(dim, input.ndim)), dtype)
+    return _in_type(cumsum_row, input, dim, dtype)
 
 
 # --- products
@@ -225,7 +232,7 @@ def others_along(a: Any, axis: int) -> Any:
     return before(cumprod_row(a, axis), axis) * after
 
 
-@operation(samples=scan_samples, inplace=True)
+@operation(samples=scan_samples, inplace=True, out="own")
 def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running product along a dimension; the gradient is right where elements are zero.
 
@@ -233,7 +240,7 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     >>> torch.tensor([1, 2, 3, 4]).cumprod(0)
     tensor([ 1,  2,  6, 24])
     """
-    return as_type(cumprod_row(as_type(input, dtype), axis_of(dim, input.ndim)), dtype)
+    return _in_type(cumprod_row, input, dim, dtype)
 
 
 # --- extremes

@@ -72,7 +72,7 @@ def unique_consecutive(
     lines = array.reshape(-1) if dim is None else np.moveaxis(array, axis, 0)
     fresh = np.ones(len(lines), bool)
     fresh[1:] = (lines[1:] != lines[:-1]).any(tuple(range(1, lines.ndim)))
-    inverse = np.cumsum(fresh) - 1
+    inverse: np.ndarray = np.cumsum(fresh) - 1
     values = np.ascontiguousarray(np.moveaxis(lines[fresh], 0, axis))
     counts = np.diff(np.append(np.flatnonzero(fresh), len(lines)))
     inverse = inverse.reshape(array.shape if dim is None else -1)

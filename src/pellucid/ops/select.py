@@ -17,7 +17,17 @@ from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import refusal
 from pellucid.ops.compare import integer_pairs, isfinite, isnan, only, pairs
 from pellucid.ops.convert import cast_row
-from pellucid.ops.operation import Draw, Sample, binary, broadcast_hint, call, operation, publish, unary
+from pellucid.ops.operation import (
+    Draw,
+    Sample,
+    binary,
+    broadcast_hint,
+    call,
+    must_be_tensors,
+    operation,
+    publish,
+    unary,
+)
 from pellucid.ops.shape import zeros_like_row
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -51,7 +61,6 @@ keep = bind(elementwise("keep", _keep, lambda g, b: keep(g, b), None, dtypes="an
 drop = bind(elementwise("drop", _drop, lambda g, b: drop(g, b), None, dtypes="any", grad_name="MaskedFillBackward0"))
 
 # --- where
-
 
 
 def _where(mask: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -104,6 +113,7 @@ def meet(first: Any, second: Any) -> tuple[Any, Any]:
         call(draw.mask(2, 3), draw(), 2.5), call(draw.mask(1, 3), draw(2, 1), draw(1, 1)),
     ],
     methods=(),
+    out="exact",
 )  # fmt: skip
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """Elements of `input` where the condition is true, of `other` elsewhere; alone, the indices of what is true.
@@ -144,7 +154,7 @@ maximum = binary(
     "maximum", only("biuf", np.maximum),
     lambda g, a, b: drop(_shared(g, a, b), a < b), lambda g, a, b: drop(_shared(g, a, b), b < a),
     inplace=False, samples=pairs,
-    doc="""The greater of two elements; NaN if one of them is. At a tie each gets half the gradient.
+    tensors=2, doc="""The greater of two elements; NaN if one of them is. At a tie each gets half the gradient.
 
     >>> import pellucid as torch
     >>> torch.maximum(torch.tensor([1.0, 5.0]), torch.tensor([3.0, 2.0]))
@@ -154,17 +164,17 @@ maximum = binary(
 minimum = binary(
     "minimum", only("biuf", np.minimum),
     lambda g, a, b: drop(_shared(g, a, b), a > b), lambda g, a, b: drop(_shared(g, a, b), b > a),
-    inplace=False, samples=pairs, doc="The smaller of two elements; NaN if one of them is.",
+    inplace=False, samples=pairs, tensors=2, doc="The smaller of two elements; NaN if one of them is.",
 )  # fmt: skip
 fmax = binary(
     "fmax", only("biuf", np.fmax),
     lambda g, a, b: keep(g, (a >= b) | isnan(b)), lambda g, a, b: drop(g, (a >= b) | isnan(b)),
-    inplace=False, samples=pairs, doc="The greater of two elements; a number rather than NaN.",
+    inplace=False, samples=pairs, tensors=2, doc="The greater of two elements; a number rather than NaN.",
 )  # fmt: skip
 fmin = binary(
     "fmin", only("biuf", np.fmin),
     lambda g, a, b: keep(g, (a <= b) | isnan(b)), lambda g, a, b: drop(g, (a <= b) | isnan(b)),
-    inplace=False, samples=pairs, doc="The smaller of two elements; a number rather than NaN.",
+    inplace=False, samples=pairs, tensors=2, doc="The smaller of two elements; a number rather than NaN.",
 )  # fmt: skip
 
 
@@ -270,7 +280,10 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
         return _clamp_row(_widened(input, min, max), min, max)
     if min is None:
         return _clamp_below_row(input, max)
-    return _clamp_above_row(input, min) if max is None else _clamp_between_row(input, min, max)
+    if max is None:
+        return _clamp_above_row(input, min)
+    must_be_tensors("clamp", min=min, max=max)  # PyTorch takes two numbers or two tensors
+    return _clamp_between_row(input, min, max)
 
 
 def _refuse_complex(input: Any, name: str) -> None:
@@ -288,7 +301,7 @@ def _widened(input: Any, *bounds: Any) -> Any:
     return as_operand(input, dtypes.promote([input.array, *given]))
 
 
-publish(clamp, samples=_clamp_samples, aliases=("clip",), inplace=True)
+publish(clamp, tensors=1, samples=_clamp_samples, aliases=("clip",), inplace=True)
 
 
 def _bound_samples(draw: Draw) -> list[Sample]:
@@ -333,6 +346,7 @@ _nan_to_num_row = bind(
         call(draw(2, 1, 3), neginf=-9.0), call(draw(1)), call(draw.integers(3)), call(draw(2, 0)), call(draw(3, 2).mT),
     ],
     inplace=True,
+    out="exact",
 )  # fmt: skip
 def nan_to_num(input: Any, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
     """NaN becomes `nan`, infinities become the largest and smallest number of the dtype or what is given.
@@ -350,5 +364,5 @@ def nan_to_num(input: Any, nan: float | None = 0.0, posinf: float | None = None,
 heaviside = binary(
     "heaviside", lambda a, b: np.where(a == 0, b, (a > 0).astype(b.dtype)), None, None,
     samples=lambda draw: [sample for sample in integer_pairs(draw) if isinstance(sample.args[1], Tensor)],
-    doc="0 for negative elements, 1 for positive ones, and `values` for 0.",
+    out="exact", tensors=2, doc="0 for negative elements, 1 for positive ones, and `values` for 0.",
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """What a tensor is and is not: questions that scripts ask, and requests that need nothing here.
 
-A tensor is dense, in main memory and not quantised, so most answers are always the same.
+A tensor is dense and not quantised, and in main memory unless it is a meta tensor, so most answers are the same.
 """
 
 from collections.abc import Callable
@@ -11,6 +11,7 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core.attributes import attribute, concrete, readable
 from pellucid.core.inplace import overwrite
+from pellucid.core.meta import Meta
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import refusal
 
@@ -19,8 +20,8 @@ __all__ = [
     "set_default_tensor_type", "typename",
 ]  # fmt: skip
 
-ALWAYS = {"is_cpu": True} | dict.fromkeys(
-    ("is_cuda", "is_mps", "is_meta", "is_quantized", "is_sparse", "is_sparse_csr", "is_xpu", "is_nested", "is_mkldnn",
+ALWAYS = dict.fromkeys(
+    ("is_cuda", "is_mps", "is_quantized", "is_sparse", "is_sparse_csr", "is_xpu", "is_nested", "is_mkldnn",
      "is_ipu", "is_maia", "is_mtia", "is_vulkan", "is_xla"), False,
 )  # fmt: skip
 
@@ -35,6 +36,18 @@ def _answer(name: str, value: bool) -> None:
 
 for _name, _value in ALWAYS.items():
     _answer(_name, _value)
+
+
+@readable
+def is_meta(self: Tensor) -> bool:
+    """Whether the tensor has a shape and no memory."""
+    return isinstance(self.array, Meta)
+
+
+@readable
+def is_cpu(self: Tensor) -> bool:
+    """Whether the tensor is in main memory."""
+    return not isinstance(self.array, Meta)
 
 
 @attribute
@@ -220,16 +233,16 @@ TYPES = {
 
 
 def set_default_device(device: Any) -> None:
-    """Accepted for the CPU, refused for any other device.
+    """Choose where new tensors go: the CPU, or `meta` for tensors without memory; None is the CPU.
 
     >>> import pellucid as torch
     >>> torch.set_default_device("cpu")
     >>> torch.get_default_device()
     device(type='cpu')
     """
-    dtypes.device("cpu" if device is None else device)
+    dtypes.CHOSEN.set(() if device is None else (dtypes.check_device(device),))
 
 
 def get_default_device() -> Any:
-    """The CPU."""
-    return dtypes.device("cpu")
+    """Where new tensors go."""
+    return dtypes.chosen_device()

@@ -69,6 +69,7 @@ def _unsafe_masked_index_put_accumulate(input: Any, mask: Any, indices: Any, val
         call([draw(4).detach()], 0, 3), call([draw(2, 3, 2).detach(), draw(2, 2, 2).detach()], -2, 2),
     ],
     methods=(),
+    out="cast",
 )  # fmt: skip
 def _chunk_cat(tensors: Any, dim: int, num_chunks: int) -> Any:
     """Every tensor cut into chunks along a dimension (the last filled up with zeros), k-th chunks side by side.

@@ -146,7 +146,7 @@ def variance_samples(draw: Draw) -> list[Sample]:
     ]  # fmt: skip
 
 
-@operation(samples=variance_samples)
+@operation(samples=variance_samples, out="cast")
 def var(
     input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
 ) -> Any:
@@ -162,7 +162,7 @@ def var(
     return var_row(input, *params)
 
 
-@operation(samples=variance_samples)
+@operation(samples=variance_samples, out="cast")
 def std(
     input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
 ) -> Any:

@@ -55,8 +55,6 @@ class LBFGS(Optimizer):
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
         """Run up to `max_iter` iterations and return the loss from before them."""
         group, state = self.param_groups[0], self.state[self._params[0]]
-        if group["line_search_fn"] not in (None, "strong_wolfe"):
-            raise RuntimeError("only 'strong_wolfe' is supported")
         with recording(False):
             for p in self._params:
                 check_writable(p, "LBFGS.step")
@@ -66,6 +64,8 @@ class LBFGS(Optimizer):
         state["func_evals"] += 1
         gradient = self._gradient()
         if not _largest(gradient) <= group["tolerance_grad"]:  # NaN is not small
+            if group["line_search_fn"] not in (None, "strong_wolfe"):
+                raise RuntimeError("only 'strong_wolfe' is supported")
             history = History(state, group["history_size"])
             self._iterate(closure, history, float(first_loss), gradient)
             history.save(state)
@@ -73,7 +73,7 @@ class LBFGS(Optimizer):
 
     def _iterate(self, closure: Callable[[], Any], history: "History", loss: float, gradient: np.ndarray) -> None:
         group, state = self.param_groups[0], self.state[self._params[0]]
-        lr, tolerance = float(group["lr"]), group["tolerance_change"]
+        lr, tolerance = _plain(group["lr"]), group["tolerance_change"]
         evaluations = 1
         for iteration in range(1, group["max_iter"] + 1):
             state["n_iter"] += 1
@@ -147,7 +147,7 @@ class History:
     def __init__(self, state: dict[str, Any], size: int) -> None:
         self.size = size
         self.d: np.ndarray = _array(state.get("d"))
-        self.t: float = float(state.get("t", 0.0))
+        self.t: float = _plain(state.get("t", 0.0))
         self.changes = [_array(each) for each in state.get("old_dirs", ())]  # of the gradient
         self.steps = [_array(each) for each in state.get("old_stps", ())]
         self.ro = [_array(each) for each in state.get("ro", ())]  # 1 / (change · step)
@@ -201,6 +201,11 @@ class History:
             H_diag=wrap(np.asarray(self.scale)) if self.steps else self.scale, prev_flat_grad=wrap(self.gradient),
             prev_loss=self.loss,
         )  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    """A step length as a number; 1 stays 1, as PyTorch saves it."""
+    return value.item() if isinstance(value, Tensor) else value
 
 
 def _array(value: Any) -> Any:

@@ -1,17 +1,39 @@
-"""SparseAdam: here for its name; Pellucid has no sparse gradients."""
+"""SparseAdam: Adam that changes only the rows of a table that were looked up."""
 
 from typing import Any
 
+import numpy as np
+
+from pellucid.core import modes
+from pellucid.core.aliasing import note_writes, record_of
+from pellucid.core.inplace import check_writable
 from pellucid.core.provenance import here
+from pellucid.core.tensor import Tensor, wrap
 from pellucid.errors import explain
+from pellucid.ops.picked import picked_rows
+from pellucid.optim._block import number
 from pellucid.optim._checks import check_betas, check_learning_rate, check_not_negative
-from pellucid.optim.optimizer import Optimizer, ParamsT
+from pellucid.optim.optimizer import Group, Optimizer, ParamsT, called
 
 __all__ = ["SparseAdam"]
 
+NAME = "SparseAdam.step"
+
 
 class SparseAdam(Optimizer):
-    """Adam for sparse gradients: its step is not implemented, as all gradients are dense; use `Adam`."""
+    """Adam for embeddings with `sparse=True`: the rows that were not looked up, and their moments, stay as they are.
+
+    Gradients are dense here (`grad.is_sparse` is False); which rows they are for is noted beside them. A parameter
+    whose gradient came from elsewhere is refused, as in PyTorch.
+
+    >>> import pellucid as torch
+    >>> table = torch.nn.Embedding(3, 1, sparse=True, _weight=torch.ones(3, 1))
+    >>> optimizer = torch.optim.SparseAdam(table.parameters(), lr=0.5)
+    >>> table(torch.tensor([1])).sum().backward()
+    >>> optimizer.step()
+    >>> table.weight.detach().flatten()
+    tensor([1.0000, 0.5000, 1.0000])
+    """
 
     def __init__(
         self, params: ParamsT, lr: Any = 1e-3, betas: Any = (0.9, 0.999), eps: float = 1e-8,
@@ -23,7 +45,44 @@ class SparseAdam(Optimizer):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
 
     def step(self, closure: Any = None) -> Any:
-        """Say that there are no sparse gradients to step with."""
-        raise NotImplementedError(
-            explain("SparseAdam needs sparse gradients", str(here()), "all gradients are dense", "optim.Adam")
-        )
+        """Change the rows that have a gradient by one step; a closure computes the loss anew before."""
+        loss = called(closure)
+        ready = [(p, _rows(p), group) for group in self.param_groups for p in group["params"] if p._grad is not None]
+        with modes.recording(False):
+            for p, _, _ in ready:
+                check_writable(p, NAME)
+        note_writes([record_of(p.array) for p, _, _ in ready], NAME)
+        for p, rows, group in ready:
+            self._update(p, rows, group)
+        for observer in modes.current().observers:
+            for p, _, _ in ready:
+                observer.write(p, NAME)
+        return loss
+
+    def _update(self, p: Tensor, rows: np.ndarray, group: Group) -> None:
+        state = self.state[p]
+        if not state:
+            state.update(step=0, exp_avg=wrap(np.zeros_like(p.array)), exp_avg_sq=wrap(np.zeros_like(p.array)))
+        state["step"] += 1
+        beta1, beta2 = (number(beta) for beta in group["betas"])
+        g = p._grad.array[rows]  # type: ignore[union-attr]
+        g = -g if group["maximize"] else g
+        first, second = state["exp_avg"].array, state["exp_avg_sq"].array
+        first[rows] += (g - first[rows]) * (1 - beta1)
+        second[rows] += (g * g - second[rows]) * (1 - beta2)
+        size = number(group["lr"]) * (1 - beta2 ** state["step"]) ** 0.5 / (1 - beta1 ** state["step"])
+        p.array[rows] -= size * (first[rows] / (np.sqrt(second[rows]) + group["eps"]))
+
+
+def _rows(p: Tensor) -> np.ndarray:
+    """The rows of a parameter that have a gradient."""
+    picked = picked_rows(p)
+    if picked is None:
+        raise RuntimeError(
+            explain(
+                "SparseAdam does not support dense gradients, please consider Adam instead", str(here()),
+                f"the gradient of shape {tuple(p.array.shape)} came from no embedding with sparse=True",
+                "optim.Adam for this parameter",
+            )
+        )  # fmt: skip
+    return picked

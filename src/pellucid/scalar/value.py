@@ -93,20 +93,23 @@ class Value:
         x = self.data
         return Value(plain.power(x, power), (self,), f"**{power}", "", (plain.slope_of_power(x, power),))
 
-    def __neg__(self) -> "Value":
-        return self * -1
-
     def __sub__(self, other: "Value | plain.Number") -> "Value":
-        return self + -(other if isinstance(other, Value) else plain.number(other))
+        other = other if isinstance(other, Value) else Value(other)
+        return Value(self.data - other.data, (self, other), "-", "", (1.0, -1.0))
 
     def __truediv__(self, other: "Value | plain.Number") -> "Value":
-        return self * (other**-1 if isinstance(other, Value) else plain.power(plain.number(other), -1))
+        other = other if isinstance(other, Value) else Value(other)
+        y = self.data / other.data
+        return Value(y, (self, other), "/", "", (1 / other.data, -y / other.data))
+
+    def __neg__(self) -> "Value":
+        return Value(-self.data, (self,), "neg", "", (-1.0,))
 
     def __rsub__(self, other: plain.Number) -> "Value":
-        return -self + other
+        return Value(other) - self
 
     def __rtruediv__(self, other: plain.Number) -> "Value":
-        return self**-1 * other
+        return Value(other) / self
 
     __radd__, __rmul__ = __add__, __mul__
 

@@ -6,9 +6,11 @@ all, and damage to one is noticed when it is read.
 
 import io
 import pickle
+import pickletools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from enum import Enum
 from importlib import import_module
 from typing import Any, BinaryIO, TypeAlias
 
@@ -23,8 +25,9 @@ from pellucid.serialization.tensors import SAFE, Blocks, Pickler, truthful
 from pellucid.serialization.unpickling import Unpickler, UnpicklingError, shown
 
 __all__ = [
-    "DamagedFileError", "UnpicklingError", "add_safe_globals", "clear_safe_globals", "get_safe_globals", "load",
-    "safe_globals", "save",
+    "DamagedFileError", "LoadEndianness", "UnpicklingError", "add_safe_globals", "clear_safe_globals",
+    "get_crc32_options", "get_default_load_endianness", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load",
+    "safe_globals", "save", "set_crc32_options", "set_default_load_endianness",
 ]  # fmt: skip
 
 MAP_LOCATION: TypeAlias = Any  # the type of what `load` takes under that name, which libraries import
@@ -270,7 +273,7 @@ def clear_safe_globals() -> None:
 
 
 @contextmanager
-def safe_globals(names: Iterable[Any]) -> Iterator[None]:
+def safe_globals(safe_globals: Iterable[Any]) -> Iterator[None]:
     """Let files of weights use these classes and functions inside a block.
 
     >>> import pellucid as torch
@@ -284,11 +287,36 @@ def safe_globals(names: Iterable[Any]) -> Iterator[None]:
     {'ratio': Fraction(2, 3)}
     """
     before = EXTRA.get()
-    add_safe_globals(names)
+    add_safe_globals(safe_globals)
     try:
         yield
     finally:
         EXTRA.set(before)
+
+
+def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
+    """The names in a file that weights may not use: what `add_safe_globals` would be asked for. Nothing is executed.
+
+    >>> import pellucid as torch
+    >>> import io
+    >>> from fractions import Fraction
+    >>> file = io.BytesIO()
+    >>> torch.save([torch.ones(1), Fraction(2, 3)], file)
+    >>> _ = file.seek(0)
+    >>> torch.serialization.get_unsafe_globals_in_checkpoint(file)
+    ['fractions.Fraction']
+    """
+    text = Reader(*read_file(f)).read("data.pkl")
+    strings: list[str] = []  # STACK_GLOBAL, of newer protocols, takes the last two
+    named: set[str] = set()
+    for operation, argument, _ in pickletools.genops(text):
+        if operation.name == "GLOBAL":
+            named.add(str(argument).replace(" ", "."))
+        elif operation.name == "STACK_GLOBAL":
+            named.add(".".join(strings[-2:]))
+        elif isinstance(argument, str):
+            strings.append(argument)
+    return sorted(named - _allowed().keys())
 
 
 def _allowed() -> dict[str, Any]:
@@ -301,3 +329,63 @@ def _path(each: Any) -> str:
         return str(each[1])
     module = each.__module__
     return f"{module.replace('pellucid', 'torch', 1) if module.startswith('pellucid') else module}.{each.__qualname__}"
+
+
+# --- settings that change nothing: every machine that runs this is little-endian, and sums are always written
+
+
+class LoadEndianness(Enum):
+    """The order of bytes of files that do not say theirs.
+
+    >>> LoadEndianness.LITTLE.name
+    'LITTLE'
+    """
+
+    NATIVE = 1
+    LITTLE = 2
+    BIG = 3
+
+
+_SETTINGS: dict[str, Any] = {"endianness": None, "crc32": True}
+
+
+def set_default_load_endianness(endianness: Any) -> None:
+    """Remembered; files of the other order are refused.
+
+    >>> import pellucid as torch
+    >>> torch.serialization.set_default_load_endianness(torch.serialization.LoadEndianness.LITTLE)
+    >>> torch.serialization.get_default_load_endianness()
+    <LoadEndianness.LITTLE: 2>
+    >>> torch.serialization.set_default_load_endianness(None)
+    """
+    if endianness is not None and not isinstance(endianness, LoadEndianness):
+        raise TypeError("Invalid argument type in function set_default_load_endianness")
+    _SETTINGS["endianness"] = endianness
+
+
+def get_default_load_endianness() -> LoadEndianness | None:
+    """The order of bytes that was set, if one was.
+
+    >>> get_default_load_endianness() is None
+    True
+    """
+    return _SETTINGS["endianness"]  # type: ignore[no-any-return]
+
+
+def set_crc32_options(compute_crc32: bool) -> None:
+    """Remembered; sums are written all the same.
+
+    >>> set_crc32_options(True)
+    >>> get_crc32_options()
+    True
+    """
+    _SETTINGS["crc32"] = compute_crc32
+
+
+def get_crc32_options() -> bool:
+    """Whether sums were asked for.
+
+    >>> get_crc32_options()
+    True
+    """
+    return bool(_SETTINGS["crc32"])

@@ -503,7 +503,7 @@ def explain_failure(program: Program, order: int = 1) -> str:
 
 def _kind(verdict: str | None) -> str | None:
     """The sort of a failure: its first words, without the numbers and names that shrinking changes."""
-    return None if verdict is None else re.sub(r"\bx\d+\b", "x", verdict)[:16]
+    return None if verdict is None else re.split(r"[-\d]", re.sub(r"\bx\d+\b", "x", verdict), maxsplit=1)[0][:16]
 
 
 def failures(kind: str, seed: int, indices: Sequence[int], order: int = 1, dtype: str = "float64") -> list[str]:

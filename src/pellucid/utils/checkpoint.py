@@ -8,10 +8,11 @@ does something else the second time is an error that names the operation, never 
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import Enum
 from importlib import import_module
 from importlib.util import find_spec
 from math import inf
@@ -29,9 +30,10 @@ from pellucid.core.views import current_array, current_node
 from pellucid.errors import CheckpointError, InplaceError, explain
 
 __all__ = [
-    "CheckpointError", "CheckpointFunction", "checkpoint", "checkpoint_sequential", "detach_variable",
-    "get_device_states", "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop",
-    "set_device_states",
+    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "DefaultDeviceType", "SelectiveCheckpointContext",
+    "check_backward_validity", "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts",
+    "detach_variable", "get_device_states", "noop_context_fn", "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop", "set_device_states",
 ]  # fmt: skip
 
 EARLY_STOP: ContextVar[bool | None] = ContextVar("pellucid_checkpoint_early_stop", default=None)
@@ -68,6 +70,83 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> AbstractContextManager
     tensor(7.3891)
     """
     return _set(DEBUG, enabled)
+
+
+class CheckpointPolicy(Enum):
+    """What a policy says of an operation: keep its result, or compute it again.
+
+    >>> CheckpointPolicy.MUST_SAVE.name
+    'MUST_SAVE'
+    """
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+    MUST_CPU_OFFLOAD = 4
+    PREFER_CPU_OFFLOAD = 5
+
+
+@dataclass
+class SelectiveCheckpointContext:
+    """What a policy is told: which of the two runs this is, and what the operation gave.
+
+    >>> SelectiveCheckpointContext(is_recompute=True).op_output is None
+    True
+    """
+
+    is_recompute: bool
+    op_output: Any = None
+
+
+def create_selective_checkpoint_contexts(
+    policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
+) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """Contexts for `context_fn`: a policy is checked and everything is computed again, so that the numbers are the
+    same and a little more time is spent than with values kept.
+
+    >>> import pellucid as torch
+    >>> from functools import partial
+    >>> from pellucid.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+    >>> x = torch.tensor(2.0, requires_grad=True)
+    >>> keep_nothing = partial(create_selective_checkpoint_contexts, [])
+    >>> checkpoint(torch.exp, x, use_reentrant=False, context_fn=keep_nothing).backward()
+    >>> x.grad
+    tensor(7.3891)
+    """
+    if not isinstance(policy_fn_or_list, list) and not callable(policy_fn_or_list):
+        raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
+    return noop_context_fn()
+
+
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warn when no input needs a gradient: the segment would give none.
+
+    >>> import pellucid as torch
+    >>> check_backward_validity([torch.ones(1, requires_grad=True)])
+    """
+    if not any(isinstance(each, Tensor) and each.requires_grad for each in inputs):
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+
+
+class DefaultDeviceType:
+    """The device that checkpoints without tensors belong to: remembered.
+
+    >>> DefaultDeviceType.get_device_type()
+    'cuda'
+    """
+
+    _device_type = "cuda"
+
+    @classmethod
+    def set_device_type(cls, device: str = "cuda") -> None:
+        """Remember a device."""
+        cls._device_type = device
+
+    @classmethod
+    def get_device_type(cls) -> str:
+        """What was remembered."""
+        return cls._device_type
 
 
 def noop_context_fn() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:

@@ -13,7 +13,7 @@ from pellucid.core.views import current_node
 from pellucid.errors import explain
 
 
-def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Declare that a backward is not itself differentiable: differentiating it is an error, not a wrong number.
 
     >>> import pellucid as torch
@@ -27,10 +27,10 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     ...         return grad * 2
     """
 
-    @wraps(backward)
+    @wraps(fn)
     def once(ctx: FunctionCtx, *grads: Any) -> Any:
         with modes.recording(False):
-            returned = backward(ctx, *grads)
+            returned = fn(ctx, *grads)
         if not modes.is_grad_enabled():
             return returned
         parents = tuple(current_node(t) for t in (*grads, *ctx.saved_tensors) if isinstance(t, Tensor))

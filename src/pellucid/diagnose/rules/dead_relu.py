@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from pellucid.diagnose.events import Operation, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.measures import (
@@ -61,15 +59,20 @@ class DeadRelu(Rule):
 
     def _note(self, site: Site, operation: Operation, done: Pass) -> None:
         given, result = array_of(operation.inputs[0]), array_of(operation.output)
-        if given is None or result is None or not np.isfinite(result).all() or is_penalty(operation, done):
+        if given is None or result is None or not operation.finite:
             return
-        if result.shape and result.shape[unit_axis(operation)] < FEW and is_hidden(operation, done):
+        axis = unit_axis(operation)
+        off = per_unit(result <= 0, axis)
+        known = self.watched.get(site)
+        if off.mean() < DEAD or not (given.any() or operation.written_to):  # all zero: its weights are zero
+            if known is not None:
+                known.since, known.on = -1, None
+            return
+        if is_penalty(operation, done) or (
+            result.shape and result.shape[axis] < FEW and is_hidden(operation, done)
+        ):  # fmt: skip
             return
         known = self.watched.setdefault(site, Watched(operation))
-        off = per_unit(result <= 0, unit_axis(operation))
-        if off.mean() < DEAD or not (given.any() or operation.written_to):  # all zero: its weights are zero
-            known.since, known.on = -1, None
-            return
         if known.since < 0 or known.on is None or known.on.shape != off.shape:
             known.since, known.on, known.samples, known.looks = done.number, ~off, 0, 0
         known.on |= ~off

@@ -1,7 +1,9 @@
 """overflow: a number left the range of its dtype."""
 
-from pellucid.diagnose.bad_numbers import RootRule
+from pellucid.diagnose.bad_numbers import RootRule, swallowed
+from pellucid.diagnose.events import Pass
 from pellucid.diagnose.rules.rule import Rule
+from pellucid.diagnose.trace import Trace
 
 
 class Overflow(RootRule, Rule):
@@ -14,6 +16,11 @@ class Overflow(RootRule, Rule):
     explains = frozenset(
         ("exploding-gradient", "learning-rate-too-high", "vanishing-gradient", "saturated-activation", "dead-relu")
     )
+
+    def look(self, done: Pass, trace: Trace) -> None:
+        super().look(done, trace)
+        if self.root is None and not self.seen:
+            self.root = swallowed(done)
 
     broken = (
         """

@@ -189,7 +189,7 @@ for step in range(40):  # a kernel: zero far from its centre, as it should be
 
 
 def _lost_numbers(operation: Operation) -> Any:
-    """Which results are zero though no input was: None when that cannot be told."""
+    """Which results are zero though no input was zero or infinite: None when that cannot be told."""
     result = array_of(operation.output)
     given = array_of(operation.inputs[0])
     if result is None or given is None or operation.written_to is not None or not operation.recorded:
@@ -208,8 +208,9 @@ def _lost_numbers(operation: Operation) -> Any:
     if operation.op in MIXED:  # a sum may well be zero; this one is because every product is too small
         largest = [float(np.abs(operand).max()) for operand in operands[:2]]
         return zero & (0 < largest[0] * largest[1] < float(np.finfo(operation.output.dtype).tiny))
-    for operand in operands[:1] if operation.op == "div" else operands:
-        zero = zero & np.broadcast_to(operand != 0, zero.shape)
+    for number, operand in enumerate(operands):
+        fine = np.isfinite(operand) if number and operation.op == "div" else np.isfinite(operand) & (operand != 0)
+        zero = zero & np.broadcast_to(fine, zero.shape)
     return zero
 
 

@@ -9,6 +9,7 @@ from pellucid.diagnose.ledger import ledger_of, listed, related_to
 from pellucid.diagnose.ownership import Family, unheld
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
+from pellucid.diagnose.values import name_on
 
 
 class UnusedParameter(Rule):
@@ -69,15 +70,25 @@ class UnusedParameter(Rule):
         self, spot: Spot, module: Any, parameters: list[Parameter], family: Family, trace: Trace
     ) -> Finding:  # fmt: skip
         passes = len(trace.backwards)
-        who = parameters[0].name if len(parameters) == 1 else f"{len(parameters)} parameters ({listed(parameters)})"
+        called = parameters[0].is_module_parameter or parameters[0].spot == spot
+        name = parameters[0].name if called else name_on(spot.source) or parameters[0].name
+        who = name if len(parameters) == 1 else f"{len(parameters)} parameters ({listed(parameters)})"
         return Finding(
             self.code, spot, f"{who} never took part in the loss, though the optimizer holds "
             f"{'it' if len(parameters) == 1 else 'them'}",
             f"no gradient in {passes} backward pass{'' if passes == 1 else 'es'}; used by an operation in "
             f"{max(parameter.used for parameter in parameters)}",
             "use it on the way to the loss (in forward), or remove it",
-            related=(*self.twins(module, family), *self.optimizer(parameters)),
+            related=(*self.inside(spot, module, parameters, trace), *self.twins(module, family),
+                     *self.optimizer(parameters)),
         )  # fmt: skip
+
+    def inside(self, spot: Spot, module: Any, parameters: list[Parameter], trace: Trace) -> Iterator[Related]:
+        """The line of a function that made it, and others, when the finding names the call."""
+        made = None if module is None else trace.created(module)
+        within = parameters[0].spot if made is None else Spot.of(made)
+        if within != spot:
+            yield Related(within, "it was made inside, on this line, which makes others, too")
 
     def twins(self, module: Any, family: Family) -> Iterator[Related]:
         """A module of the same kind that is called twice, perhaps once in place of this one."""

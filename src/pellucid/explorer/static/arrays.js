@@ -217,10 +217,26 @@ function slopeOfSquares(g, a, b, how) {
   );
 }
 
+/** Elements that are only moved: what was filled in instead stays what it was. */
+function movedArray(node, inputs) {
+  const element = ([input, place], i) => (input === undefined ? num(node.value.numbers[i]) : inputs[input].data[place]);
+  return array(node.shape, Float64Array.from(node.moves, element));
+}
+
+/** Their gradients go the same way back; those of an element that was used several times add up. */
+function movedBack(node, g, shape, slot) {
+  const result = array(shape);
+  node.moves.forEach(([input, place], i) => {
+    if (input === slot) result.data[place] += g.data[i];
+  });
+  return result;
+}
+
 // --- a whole graph
 
 function arrayValue(node, inputs) {
   const params = node.params || [];
+  if (node.moves) return movedArray(node, inputs);
   if (Object.hasOwn(ARRAY_ROWS, node.row)) return ARRAY_ROWS[node.row].value(inputs, params, node.shape);
   const each = ROWS[node.row];
   return mapped((...numbers) => each.value(...rowArguments(each, numbers, null, params)), inputs);
@@ -229,6 +245,7 @@ function arrayValue(node, inputs) {
 /** What a node sends to one of its inputs. */
 function arrayPull(node, g, inputs, y, slot) {
   const params = node.params || [];
+  if (node.moves) return movedBack(node, g, inputs[slot].shape, slot);
   if (Object.hasOwn(ARRAY_ROWS, node.row)) return ARRAY_ROWS[node.row].pulls[slot](g, inputs, y, params);
   const each = ROWS[node.row];
   const slope = each.slopes[slot];

@@ -36,14 +36,14 @@ function arrowHeads() {
 /** What flows along a use: numbered where several paths meet, as a product where it is the step of now. */
 function edgeLabel(model, edge, lit) {
   const uses = model.arriving[edge.from];
-  const what = edge.sent === null ? `norm ${shown(edge.norm)}` : shown(edge.sent);
+  const what = edge.sent === null ? `norm ${brieflyShown(edge.norm)}` : shown(edge.sent);
   if (uses.length > 1) return `path ${uses.indexOf(edge) + 1}: ${what.length > 4 ? "" : "grad = "}${what}`;
   if (!lit) return "";
   const product =
     edge.local === null || edge.sent === null
       ? what
       : `${shown(model.grads[edge.to])} × ${factor(edge.local)} = ${what}`;
-  return product.length > 18 ? `= ${what}` : product;
+  return product.length > 14 ? `= ${what}` : product; // longer ones would lie on the boxes
 }
 
 /** The name, and the operation beside it where there is room; inside a module the path to it is left out. */
@@ -51,8 +51,9 @@ function heading(node, width) {
   const op = clip(opName(node), 10);
   const room = Math.floor((width - 26 - op.length * 6.8) / 9.8);
   const called = nameEnd(node.called, 13);
-  const told = called.startsWith(node.op) || ["input", "constant", "parameter"].includes(op); // then the name needs more
-  const beside = called.length <= room || !told;
+  const own = called.split(/[.:]/).pop();
+  const given = ["input", "constant", "parameter"].includes(op); // then the name needs more
+  const beside = !own.startsWith(node.op) && (called.length <= room || !given);
   const text = beside ? nameEnd(called, Math.max(room, 4)) : called;
   const name = svgEl("text", { x: 11, y: 23, class: "name", text });
   return beside

@@ -67,9 +67,10 @@ class Drawing {
   /** Small graphs have room for a label on every line. */
   distances() {
     const few = this.view.boxes.length <= 60;
+    const folds = this.view.boxes.some((box) => box.group !== null); // most lines of a model have no label
     const meet = this.app.model.arriving.some((uses) => uses.length > 1); // then labels are longer
     return this.across
-      ? { across: true, gap: few ? (meet ? 140 : 104) : 80, space: 28 }
+      ? { across: true, gap: few && !folds ? (meet ? 140 : 104) : 80, space: 28 }
       : { across: false, gap: few ? 76 : 56, space: 22 };
   }
 
@@ -255,11 +256,13 @@ class Drawing {
       return this.made.get(each);
     };
     const ways = lines.map((line) => drawn(line, this.line));
+    const labels = ways.map((way) => way.label).filter(Boolean);
+    if (labels.length <= CROWD) apart(labels);
     return [
       ways.filter((way) => !way.lit).map((way) => way.shape),
       ways.filter((way) => way.lit).map((way) => way.shape),
       boxes.map((box) => drawn(box, box.group === null ? this.box : this.group)),
-      ways.map((way) => way.label).filter(Boolean),
+      labels.map((label) => label.shape),
     ];
   }
 
@@ -286,12 +289,12 @@ class Drawing {
     }
     const [p, q] = points; // the label stands near the box that the gradient comes to
     const middle = [(p[0] + q[0]) / 2 + (across ? 0 : bow * 0.6), (p[1] + q[1]) / 2 + (across ? bow * 0.75 : 0)];
-    return { d, middle };
+    return { d, middle, side: Math.sign(bow || q[0] - p[0]) };
   }
 
   line(line) {
     const { model, mode, step, hits } = this.app;
-    const { d, middle } = this.path(line);
+    const { d, middle, side } = this.path(line);
     const lit = line.edges.some((edge) => this.lit.has(edge));
     const carries = line.edges.some((edge) => edge.norm !== null);
     const delivered = mode === "backward" && line.edges.some((edge) => edge.step !== undefined && edge.step <= step);
@@ -307,7 +310,7 @@ class Drawing {
         ? { "marker-start": "url(#head-back)" }
         : { "marker-end": lit ? "url(#head-lit)" : "url(#head)" };
     const shape = svgEl("path", { d, class: classes, "stroke-width": this.width(line, lit), ...marker });
-    return { shape, lit, label: this.lineLabel(line, middle, lit, delivered) };
+    return { shape, lit, label: this.lineLabel(line, middle, side, lit, delivered) };
   }
 
   /** Thicker where more gradient flows, on a logarithmic scale. */
@@ -318,20 +321,29 @@ class Drawing {
     return 1.2 + thick * 0.6 + (lit ? 1.4 : 0);
   }
 
-  lineLabel(line, [x, y], lit, delivered) {
+  lineLabel(line, [middle, y], side, lit, delivered) {
     const crowded = this.view.boxes.length > CROWD && line.edges[0].from !== this.app.selected;
     if (this.app.mode !== "backward" || line.edges.length > 1 || !(lit || (delivered && !crowded))) return null;
     const text = edgeLabel(this.app.model, line.edges[0], lit);
     const uses = this.app.model.arriving[line.edges[0].from];
-    const turn = uses.indexOf(line.edges[0]) - (uses.length - 1) / 2; // from above, labels of one box would lie side by side
     if (!text) return null;
+    const turn = uses.indexOf(line.edges[0]) - (uses.length - 1) / 2; // from above, labels of one box would lie side by side
     const [wide, base] = [text.length * 6.9 + 8, y + (this.across ? -6 : 4 + 17 * turn)];
-    return svgEl(
+    const x = this.across || uses.length < 2 ? middle : this.beside(middle, side, wide);
+    const shape = svgEl(
       "g",
       { class: `line-label${lit ? " lit" : ""}` },
       svgEl("rect", { x: x - wide / 2, y: base - 12, width: wide, height: 16, rx: 5 }),
       svgEl("text", { x, y: base, text }),
     );
+    return { shape, x, y: base, wide };
+  }
+
+  /** From above, a label stands on the outer side of its line, away from those of the other lines of its box. */
+  beside(middle, side, wide) {
+    const { left, right } = this.bounds;
+    const wanted = middle + side * (wide / 2 - 14);
+    return Math.max(left + wide / 2 + 4, Math.min(right - wide / 2 - 4, wanted));
   }
 
   box(box) {
@@ -383,7 +395,7 @@ class Drawing {
 
   numbers(group, node, known, gradient) {
     const { model } = this.app;
-    const value = known ? (model.values[node.id] !== null ? shown(model.values[node.id]) : arrayText(node.value)) : "?";
+    const value = known ? (model.values[node.id] !== null ? model.single(node.id) : arrayText(node.value)) : "?";
     group.append(
       svgEl("text", {
         x: 11,
@@ -398,7 +410,7 @@ class Drawing {
         text: clip(gradientText(model, node, gradient), 18),
       }),
     );
-    if (known && node.value && model.values[node.id] === null) {
+    if (known && node.value && model.values[node.id] === null && value.length <= 9) {
       const picture = thumbnail(node.value, BOX[0] - 57, 32, 46, 20);
       if (picture) group.append(picture);
     }
@@ -449,6 +461,18 @@ class Drawing {
       this.costs && costMark(this.costs, box),
       svgEl("title", { text: `Module ${group.path}: click to open` }),
     );
+  }
+}
+
+/** Labels that would lie on one another are moved down, one below the other. */
+function apart(labels) {
+  const placed = [];
+  for (const { shape, x, y, wide } of [...labels].sort((a, b) => a.y - b.y)) {
+    let at = y;
+    for (const other of placed)
+      if (Math.abs(other.x - x) < (other.wide + wide) / 2 && Math.abs(other.y - at) < 15) at = other.y + 16;
+    placed.push({ x, y: at, wide });
+    shape.setAttribute("transform", `translate(0,${at - y})`);
   }
 }
 

@@ -1,5 +1,7 @@
 // Models are shown folded: one box per module, opened by a click.
 
+const AT_FIRST = 24; // boxes
+
 /** The groups around a node, outermost first. */
 function groupsAround(model, id) {
   const groups = model.snapshot.groups || [];
@@ -9,18 +11,22 @@ function groupsAround(model, id) {
   return chain.reverse();
 }
 
-/** Which modules are open at first: as many, outermost first, as give a picture of some forty boxes. */
+/** Which modules are open at first: level by level, as long as the picture can be taken in. Of the first level that is
+ *  too much for that, only the modules that hold others: a list of blocks says nothing while it is one box. */
 function firstOpen(model) {
   const groups = model.snapshot.groups || [];
-  const open = new Set();
-  const depth = groups.map((group) => (group.parent === null ? 0 : -1));
-  groups.forEach((group, id) => (depth[id] = group.parent === null ? 0 : depth[group.parent] + 1));
-  const deepest = Math.max(-1, ...depth);
-  for (let level = 0; level <= deepest; level++) {
-    const more = new Set(open);
-    groups.forEach((group, id) => depth[id] === level && more.add(id));
-    if (folded(model, more).boxes.length > 40) break;
-    more.forEach((id) => open.add(id));
+  const depth = [];
+  for (const { parent } of groups) depth.push(parent === null ? 0 : depth[parent] + 1);
+  const children = groups.map(() => 0);
+  for (const { parent } of groups) if (parent !== null) children[parent]++;
+  let open = new Set();
+  const opened = (level, least) =>
+    new Set([...open, ...groups.keys()].filter((id) => open.has(id) || (depth[id] === level && children[id] >= least)));
+  const fits = (wanted) => folded(model, wanted).boxes.length <= AT_FIRST;
+  for (let level = 0; level <= Math.max(-1, ...depth); level++) {
+    const [all, holders] = [opened(level, 0), opened(level, 2)];
+    if (!fits(all)) return fits(holders) ? holders : open;
+    open = all;
   }
   return open;
 }

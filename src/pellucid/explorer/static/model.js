@@ -207,7 +207,13 @@ class Model {
 
   /** A value in a few words. */
   brief(id) {
-    return this.values[id] !== null ? shown(this.values[id]) : describe(this.nodes[id].value);
+    return this.values[id] !== null ? this.single(id) : describe(this.nodes[id].value);
+  }
+
+  /** A value that is one number, or true or false. */
+  single(id) {
+    const { value } = this.nodes[id];
+    return value && value.dtype === "bool" ? String(Boolean(this.values[id])) : shown(this.values[id]);
   }
 
   /** The same sentences as caption() in words.py, from the numbers as they are now. */

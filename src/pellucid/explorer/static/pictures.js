@@ -147,7 +147,7 @@ function curves(series, at, label) {
   });
   picture.append(
     svgEl("path", { d: `M${x(at)},6V${height - bottom}`, class: "marker" }),
-    svgEl("text", { x: left, y: height - 4, text: "step 0" }),
+    svgEl("text", { x: left, y: height - 4, text: `step 0${logarithmic ? " (logarithmic scale)" : ""}` }),
     svgEl("text", { x: width - 8, y: height - 4, "text-anchor": "end", text: String(many - 1) }),
   );
   return picture;

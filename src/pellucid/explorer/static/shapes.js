@@ -1,9 +1,8 @@
 // How the elements of an array get to their new places: for each element of a result, where it comes from. Reshape,
-// transpose, broadcasting, sums and products, shown element by element with what moves.
+// transpose, slices, joins, broadcasting, sums and products, shown element by element with what moves.
 
 const MOST_CELLS = 64;
 const HOPS = 550; // milliseconds of a move
-const VIEWS = [...RESHAPING, "permute", "transpose", "t", "expand"];
 const SUMS = ["sum", "mean", "sum_all", "mean_all"];
 
 /** For each element of the result, its sources as [input, element]; null where there is nothing to show. */
@@ -11,10 +10,7 @@ function sourcesOf(model, node) {
   const inputs = node.inputs.map((input) => (typeof input === "number" ? model.nodes[input].shape : []));
   const small = [...inputs, node.shape].every((shape) => sizeOf(shape) > 0 && sizeOf(shape) <= MOST_CELLS);
   if (!small || !inputs.length || (sizeOf(node.shape) === 1 && sizeOf(inputs[0]) === 1)) return null;
-  if (VIEWS.includes(node.row)) {
-    const counted = array(inputs[0], Float64Array.from({ length: sizeOf(inputs[0]) }, (_, i) => i));
-    return Array.from(arrayValue(node, [counted]).data, (place) => [[0, place]]);
-  }
+  if (node.moves) return node.moves.map((from) => (from.length ? [from] : []));
   if (SUMS.includes(node.row)) return sourcesOfSum(node, inputs[0]);
   if (["mm", "mv", "dot", "linear", "linear_with_bias"].includes(node.row)) return sourcesOfProduct(node, inputs);
   const stretched = Object.hasOwn(ROWS, node.row) && inputs.some((shape) => String(shape) !== String(node.shape));
@@ -157,6 +153,7 @@ class ShapeView {
   sentence(place, from) {
     const names = from.map((each) => this.nameOf(each));
     const left = this.node.shape.length ? elementName(this.node, place) : this.node.called;
+    if (!from.length) return `${left} = ${shown(num(this.node.value.numbers[place]))}, filled in: no gradient goes back.`;
     return `${left} = ${clip(this.formula(this.node.row, names), 120)}${this.repeated(from)}`;
   }
 
@@ -166,7 +163,7 @@ class ShapeView {
   }
 
   formula(row, names) {
-    if (VIEWS.includes(row)) return names[0];
+    if (this.node.moves) return names[0];
     const sum = names.join(" + ");
     if (SUMS.includes(row)) return row.startsWith("mean") ? `(${sum}) / ${names.length}` : sum;
     if (Object.hasOwn(ROWS, row)) return written(this.node, names);
@@ -175,18 +172,26 @@ class ShapeView {
     return terms.join(" + ");
   }
 
-  /** What is used several times gets as many gradients, which add up. */
+  /** What is used several times gets as many gradients, which add up; what is not used gets none. */
   repeated(from) {
-    const often = from.find(([which]) => this.uses(which) > 1);
-    if (!often) return ". Backward, its gradient goes the same way back.";
-    const many = this.uses(often[0]);
-    return `. ${this.nameOf(often)} is used ${many} times: backward, as many gradients come together there and add up.`;
+    const often = from.find((each) => this.uses(each) > 1);
+    if (often)
+      return `. ${this.nameOf(often)} is used ${this.uses(often)} times: backward, as many gradients come together there and add up.`;
+    const unused = this.node.moves ? this.unused() : 0;
+    const rest = unused ? ` ${unused} element${unused === 1 ? " is" : "s are"} not used: from here they get 0.` : "";
+    return `. Backward, its gradient goes the same way back.${rest}`;
   }
 
-  /** How often each element of an input is used. */
-  uses(input) {
-    const all = this.sources.reduce((sum, from) => sum + from.filter(([which]) => which === input).length, 0);
-    return Math.round(all / sizeOf(this.arrays[input].shape));
+  /** How often an element of an input is used. */
+  uses([input, at]) {
+    return this.sources.flat().filter(([which, place]) => which === input && place === at).length;
+  }
+
+  /** How many elements of the inputs that take part in backward come nowhere. */
+  unused() {
+    const used = new Set(this.sources.flat().map(String));
+    const moved = this.arrays.filter((each) => each.needs).reduce((many, each) => many + sizeOf(each.shape), 0);
+    return Math.max(0, moved - used.size);
   }
 }
 

@@ -10,7 +10,10 @@ from pellucid.lab.terminal import add_command, is_interactive, reported, tell, t
 
 def add_lab_commands(commands: Any) -> None:
     """Add `lab` to the commands of `pellucid`."""
-    lab = add_command(commands, "lab", "learn by building: a starter, a checklist, hints, a solution")
+    lab = add_command(
+        commands, "lab", "learn by building: a starter, a checklist, hints, a solution",
+        epilog="examples:\n  pellucid lab list\n  pellucid lab start build-value\n  pellucid lab check build-value",
+    )  # fmt: skip
     lab.set_defaults(function=reported(_list))
     actions = lab.add_subparsers(dest="action", metavar="list | start | check | hint | solution")
     add_command(actions, "list", "the labs").set_defaults(function=reported(_list))

@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
-__all__ = ["SDPBackend", "WARN_FOR_UNFUSED_KERNELS", "sdpa_kernel"]  # noqa: RUF022
+from pellucid.nn.attention import bias
+
+__all__ = ["SDPBackend", "WARN_FOR_UNFUSED_KERNELS", "bias", "sdpa_kernel"]  # noqa: RUF022
 
 WARN_FOR_UNFUSED_KERNELS = False
 

@@ -1,6 +1,8 @@
 """Losses as layers; each is a function of nn.functional with its settings."""
 
 import math
+import re
+from dataclasses import dataclass
 from typing import Any
 
 from pellucid.core.provenance import warn
@@ -12,8 +14,8 @@ from pellucid.ops.nn.losses import reduction_of
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss",
-    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "LinearCrossEntropyLoss", "MSELoss",
-    "MarginRankingLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss",
+    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "LinearCrossEntropyLoss", "LinearCrossEntropyOptions",
+    "MSELoss", "MarginRankingLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss",
     "NLLLoss2d", "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",
 ]  # fmt: skip
@@ -83,6 +85,8 @@ class HuberLoss(_Loss):
     """Squared where the difference is below delta, absolute beyond; delta times the smooth L1 loss."""
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        if not isinstance(delta, (float, int)):
+            raise TypeError(f"delta must be a float or int, got: {type(delta)}")
         super().__init__(reduction=reduction)
         self.delta = delta
 
@@ -173,6 +177,29 @@ class CrossEntropyLoss(_WeightedLoss):
             input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction,
             label_smoothing=self.label_smoothing,
         )  # fmt: skip
+
+
+@dataclass(slots=True, frozen=True)
+class LinearCrossEntropyOptions:
+    """How PyTorch may cut a linear cross entropy into chunks: checked, and without effect on the result.
+
+    >>> LinearCrossEntropyOptions(batch_chunk_size=16).batch_chunk_size
+    16
+    """
+
+    allow_retain_graph: bool = False
+    batch_chunk_size: int | None = None
+    chunking_method: str | None = "auto"
+    acc_policy: str = "auto"
+    acc_dtype: Any = None
+
+    def __post_init__(self) -> None:
+        if self.acc_policy not in ("auto", "accurate", "balanced", "compact"):
+            raise ValueError(f"invalid acc_policy: {self.acc_policy!r}")
+        if self.chunking_method is not None and not re.fullmatch(
+            r"auto|aspect_ratio(:0*[1-9][0-9]*)?", self.chunking_method
+        ):
+            raise ValueError(f"invalid chunking_method: {self.chunking_method!r}")
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):

@@ -251,7 +251,7 @@ class Tree:
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
         """New memory of the same shapes for all tensors inside, its values not set."""
-        return self._apply(lambda tensor: empty_like(tensor), recurse)
+        return self._apply(lambda tensor: empty_like(tensor, device=device), recurse)
 
     def share_memory(self) -> Any:
         """Move all parameters and buffers into memory that forked processes share."""

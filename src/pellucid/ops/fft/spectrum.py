@@ -338,6 +338,7 @@ for _name, _function, _several_dims in (
     ("fft", fft, fftn), ("ifft", ifft, ifftn), ("rfft", rfft, rfftn), ("irfft", irfft, irfftn), ("hfft", hfft, hfftn),
     ("ihfft", ihfft, ihfftn),
 ):  # fmt: skip
-    publish(_function, samples=_line_samples(_name), module="torch.fft")
+    _rule = "real" if _name in ("irfft", "hfft") else "cast"
+    publish(_function, samples=_line_samples(_name), module="torch.fft", out=_rule)
     for _form in (_several_dims, _two_dimensional(_name, _several_dims)):
-        publish(_form, samples=_block_samples(_name), module="torch.fft")
+        publish(_form, samples=_block_samples(_name), module="torch.fft", out=_rule)

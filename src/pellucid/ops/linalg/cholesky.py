@@ -160,7 +160,7 @@ def cholesky_ex(input: Any, *, upper: bool = False, check_errors: bool = False) 
     return return_types.linalg_cholesky_ex(*cholesky_ex_row(input, bool(upper), name))
 
 
-@operation(samples=_cholesky_samples, name="cholesky", unclaimed=ALSO_FORWARD)
+@operation(samples=_cholesky_samples, name="cholesky", unclaimed=ALSO_FORWARD, out="cast")
 def old_cholesky(input: Any, upper: bool = False) -> Any:
     """The lower triangular L of A = L Lᴴ (`upper`: its adjoint); `linalg.cholesky` is its newer form.
 
@@ -259,6 +259,7 @@ OF_FACTORS = {"gradient_equals_differences": FULL, "second_order_equals_differen
         call(_triangle(draw, 2, 2, 2, complex=True, upper=True), True), call(draw(0, 2, 2)),
     ],
     unclaimed=OF_FACTORS,
+    out="cast",
 )  # fmt: skip
 def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     """The inverse of the matrix whose Cholesky factor is given.
@@ -281,6 +282,7 @@ def cholesky_inverse(input: Any, upper: bool = False) -> Any:
         call(draw.complex(2, 3), _triangle(draw, 2, 2, complex=True)),
     ],
     unclaimed=OF_FACTORS,
+    out="cast",
 )  # fmt: skip
 def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
     """The solution of A X = input, where A is given by its Cholesky factor, `input2`.

@@ -221,12 +221,14 @@ eigvals_row = bind(
     )
 )  # fmt: skip
 
+
 @operation(
     samples=lambda draw: [
         *(call(draw(*shape).detach()) for shape in [(3, 3), (2, 3, 3), (0, 0), (0, 2, 2), (1, 1)]),
         call(draw.complex(3, 3).detach()), call(draw.complex(2, 2, 2).detach()),
     ],
     module="torch.linalg",
+    out="cast",
 )  # fmt: skip
 def eig(input: Any) -> Any:
     """Eigenvalues and eigenvectors of any square matrices, as complex numbers.
@@ -247,6 +249,7 @@ def eig(input: Any) -> Any:
         call(draw.complex(3, 3)), call(draw.complex(2, 2, 2)), call(draw(2, 2).detach()),
     ],
     module="torch.linalg",
+    out="cast",
 )  # fmt: skip
 def eigvals(input: Any) -> Any:
     """Eigenvalues of any square matrices, as complex numbers, in no particular order.

@@ -122,7 +122,7 @@ def _product_samples(draw: Draw) -> list[Sample]:
     ]  # fmt: skip
 
 
-@operation(samples=_product_samples, module="torch.linalg", methods=("orgqr",), aliases=("torch.orgqr",))
+@operation(samples=_product_samples, module="torch.linalg", methods=("orgqr",), aliases=("torch.orgqr",), out="cast")
 def householder_product(input: Any, tau: Any) -> Any:
     """The first columns of the product of the reflectors below the diagonal of A: the Q of `geqrf`.
 

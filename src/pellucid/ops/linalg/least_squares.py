@@ -117,7 +117,7 @@ def _samples(draw: Draw) -> list[Sample]:
     ]  # fmt: skip
 
 
-@operation(samples=_samples, module="torch.linalg", unclaimed={**COMPOSED, **READS_VALUES})
+@operation(samples=_samples, module="torch.linalg", unclaimed={**COMPOSED, **READS_VALUES}, out="cast")
 def lstsq(input: Any, b: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """The least-squares solution of A X = B: also `residuals` (‖A X - B‖² per column), `rank` and `singular_values`.
 

@@ -211,7 +211,7 @@ def _unpacked(factors: Any) -> tuple[Any, Any]:
     return _joined(_lower(square), below, None), _joined(triu_row(square, 0), None, right)
 
 
-@operation(samples=_lu_samples, name="lu")
+@operation(samples=_lu_samples, name="lu", out="any")
 def torch_lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
     """L and U packed into one matrix and the pivots; with `get_infos` also where it failed. See `linalg.lu_factor`.
 

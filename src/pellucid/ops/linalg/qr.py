@@ -200,7 +200,8 @@ geqrf_row = bind(
     samples=lambda draw: [
         *(call(draw(*shape).detach()) for shape in [(3, 3), (4, 2), (2, 4), (2, 3, 2), (0, 3), (3, 0), (0, 2, 2)]),
         call(draw.complex(3, 2).detach()),
-    ]
+    ],
+    out="cast",
 )  # fmt: skip
 def geqrf(input: Any) -> Any:
     """R in the upper triangle and, below it, the reflectors that make Q; see `linalg.householder_product`.

@@ -87,6 +87,7 @@ matrix_rank_row = bind(constant("linalg_matrix_rank", _rank, 3, batch=_with_tole
         call(symmetric(draw, 3, 3), hermitian=True), call(draw.complex(3, 2)), call(draw(0, 3)), call(draw(0, 2, 2)),
     ],
     module="torch.linalg",
+    out="cast",
 )  # fmt: skip
 def matrix_rank(
     input: Any, tol: Tolerance = None, hermitian: bool = False, *, atol: Tolerance = None, rtol: Tolerance = None
@@ -168,6 +169,7 @@ def _pinv_samples(draw: Draw) -> list[Sample]:
         call(draw(2, 3, 2), atol=draw.integers(2) * 0.1), call(symmetric(draw, 3, 3).detach(), hermitian=True),
     ],
     module="torch.linalg",
+    out="cast",
 )  # fmt: skip
 def pinv(
     input: Any, rcond: Tolerance = None, hermitian: bool = False, *, atol: Tolerance = None, rtol: Tolerance = None
@@ -237,6 +239,7 @@ FAILS = "PyTorch's own backward fails where the norm of the inverse is asked for
         call(draw(0, 0).detach()), call(draw(2, 0, 0).detach(), 1),
     ],
     module="torch.linalg", unclaimed={**COMPOSED, "gradient_equals_torch": FAILS, "second_order_equals_torch": FAILS},
+    out="cast",
 )  # fmt: skip
 def cond(input: Any, p: Any = None) -> Any:
     """How much solving with a matrix can magnify errors: its norm times that of its inverse.

@@ -189,6 +189,7 @@ def _cube(draw: Draw, *shape: int) -> Any:
         call(_cube(draw, 3, 3), 1), call(draw(0, 0), ind=1), call(_cube(draw, 2, 3, 6)),
     ],
     module="torch.linalg", unclaimed=COMPOSED,
+    out="cast",
 )  # fmt: skip
 def tensorinv(A: Any, ind: int = 2) -> Any:
     """The inverse for `tensordot`: A as a matrix, with the first `ind` dimensions for its rows, inverted.
@@ -208,6 +209,7 @@ def tensorinv(A: Any, ind: int = 2) -> Any:
         call(_cube(draw, 6, 3, 2), draw(3, 2), dims=(0,)), call(_cube(draw, 2, 3, 3, 2), draw(2, 3)),
     ],
     module="torch.linalg", unclaimed=COMPOSED,
+    out="cast",
 )  # fmt: skip
 def tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:
     """The X with tensordot(A, X, X.ndim) = B; `dims` are dimensions of A that are moved to the end first.

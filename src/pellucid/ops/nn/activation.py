@@ -242,7 +242,7 @@ def _gelu_tanh_bend(a: Any) -> Any:
 _gelu_tanh_row = smooth("gelu_tanh", _gelu_tanh, _gelu_tanh_slope, _gelu_tanh_bend, grad_name="GeluBackward0")
 
 
-@operation(samples=samples_with({"approximate": "tanh"}), module=F)
+@operation(samples=samples_with({"approximate": "tanh"}), module=F, out="exact")
 def gelu(input: Any, approximate: str = "none") -> Any:
     """Each element times the share of a normal distribution below it; `approximate="tanh"` is faster.
 
@@ -299,7 +299,9 @@ _softplus_row = bind(
 )  # fmt: skip
 
 
-@operation(samples=samples_with({"beta": 2.0}, {"threshold": 0.5}, {"beta": -1.5, "threshold": 1}), module=F)
+@operation(
+    samples=samples_with({"beta": 2.0}, {"threshold": 0.5}, {"beta": -1.5, "threshold": 1}), module=F, out="exact"
+)
 def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + exp(beta * x)) / beta, a smooth relu; x itself where beta * x is above the threshold.
 
@@ -330,7 +332,7 @@ def _logsigmoid_bend(a: Any) -> Any:
 _logsigmoid_row = smooth("log_sigmoid", _logsigmoid, _logsigmoid_slope, _logsigmoid_bend)
 
 
-@operation(samples=unary_samples, module=F)
+@operation(samples=unary_samples, module=F, out="exact")
 def logsigmoid(input: Any) -> Any:
     """log(sigmoid(x)), without overflow or loss of precision.
 
@@ -344,7 +346,7 @@ def logsigmoid(input: Any) -> Any:
 # --- made of others
 
 
-@operation(samples=unary_samples, module=F)
+@operation(samples=unary_samples, module=F, tensors=1)
 def softsign(input: Any) -> Any:
     """`x / (1 + |x|)`.
 

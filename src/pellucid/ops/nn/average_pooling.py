@@ -90,9 +90,7 @@ def _averages(a: ndarray, windows: Windows, count_include_pad: bool, override: i
     return np.divide(total, _like(divisor, total), out=total)
 
 
-def _unaverages(
-    g: ndarray, windows: Windows, count_include_pad: bool, override: int | None, plane: Shape
-) -> ndarray:
+def _unaverages(g: ndarray, windows: Windows, count_include_pad: bool, override: int | None, plane: Shape) -> ndarray:
     divisor = _divisors(windows, plane, count_include_pad, override)
     return _unsums(g / _like(divisor, g), windows, plane)
 
@@ -166,7 +164,7 @@ def _published(function: Any, rank: int, aliases: tuple[str, ...] = ()) -> Any:
     name = f"avg_pool{rank}d"
     shown = f"tensor({'[' * (rank + 1)}{AVERAGES[rank]}{']' * (rank + 1)})"
     return publish(
-        named(function, name), module=F, aliases=aliases, samples=_samples(rank),
+        named(function, name), module=F, aliases=aliases, samples=_samples(rank), out="exact" if rank > 1 else None,
         doc=f"The average of every window over the last {rank} dimensions." + example(name, rank, shown),
     )  # fmt: skip
 
@@ -200,9 +198,7 @@ POWERS = {1: "3.1623, 2.0000", 2: "3.7417", 3: "11.8322"}
 
 
 def _lp_pool(rank: int) -> Any:
-    def lp_pool(
-        input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
-    ) -> Any:
+    def lp_pool(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
         if norm_type == math.inf:
             return LARGEST[rank](input.abs(), kernel_size, stride, 0, 1, ceil_mode)
         if norm_type == -math.inf:

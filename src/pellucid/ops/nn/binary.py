@@ -34,7 +34,7 @@ def _no_gradient(tensor: Any, function: str, argument: str) -> None:
 
 def _binary(a: np.ndarray, b: np.ndarray, how: None) -> np.ndarray:
     for name, array in (("input", a), ("target", b)):
-        if np.count_nonzero((array < 0) | (array > 1)):
+        if not np.all((array >= 0) & (array <= 1)):  # nor is NaN
             way = "binary_cross_entropy_with_logits, which takes any numbers" if name == "input" else None
             why = f"they go from {array.min():.4g} to {array.max():.4g}"
             raise refusal(RuntimeError, f"all elements of {name} should be between 0 and 1", why, way)

@@ -109,9 +109,7 @@ def _cdist_back(g: Any, a: Any, b: Any, y: Any, p: float) -> tuple[Any, Any]:
 
 def _cdist_jvp(tangents: Any, y: Any, inputs: Any, params: Any) -> Any:
     (a, b), (of_a, of_b) = inputs, tangents
-    moved = _differences(
-        zeros_like_row(a) if of_a is None else of_a, zeros_like_row(b) if of_b is None else of_b
-    )
+    moved = _differences(zeros_like_row(a) if of_a is None else of_a, zeros_like_row(b) if of_b is None else of_b)
     along = moved * _slope(_differences(a, b), _deep(y), *params)
     return sum_row(along, (along.ndim - 1,), False)
 
@@ -241,6 +239,7 @@ def _pairs(draw: Draw) -> list[Sample]:
         call(draw(2, 3), draw(2, 3), eps=0.1, keepdim=True), call(draw.complex(2, 3), draw.complex(2, 3)),
     ],
     module="torch.nn.functional", aliases=("torch.pairwise_distance",),
+    tensors=2,
 )  # fmt: skip
 def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
     """The p-norm of x1 - x2 + eps along the last dimension.
@@ -287,6 +286,7 @@ def _unit(x: Any, dim: int, eps: float) -> Any:
         call(draw.complex(2, 3)),
     ],
     module="torch.nn.functional",
+    out="cast",
 )  # fmt: skip
 def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
     """Vectors along a dimension divided by their p-norm (by `eps` if that is larger), so that their norm is 1.

@@ -87,7 +87,7 @@ def _positional(*shapes: tuple[int, ...]) -> Any:
 # --- torch.nn.functional
 
 
-@operation(samples=_samples((2, 3), (3,)), module=F, unclaimed=DRAWS)
+@operation(samples=_samples((2, 3), (3,)), module=F, unclaimed=DRAWS, tensors=1)
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Set each element to zero with probability p and scale the others by 1 / (1 - p).
 
@@ -100,7 +100,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     return _dropped(input, p, training, inplace)
 
 
-@operation(samples=_samples((2, 3), (2, 2, 2)), module=F, unclaimed=DRAWS)
+@operation(samples=_samples((2, 3), (2, 2, 2)), module=F, unclaimed=DRAWS, tensors=1)
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
     """Dropout for SELU networks: elements go to SELU's lower bound, and mean 0 and variance 1 stay.
 
@@ -113,7 +113,7 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
     return _dropped(input, p, training, inplace, alpha=True)
 
 
-@operation(samples=_samples((2, 3, 2), (2, 2, 1, 2)), module=F, unclaimed=DRAWS)
+@operation(samples=_samples((2, 3, 2), (2, 2, 1, 2)), module=F, unclaimed=DRAWS, tensors=1)
 def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
     """Alpha dropout of whole channels: dimension 1 counts the channels.
 
@@ -212,9 +212,9 @@ def _bare_form(name: str, features: bool, alpha: bool, *shapes: tuple[int, ...])
     >>> torch.{name}(torch.ones(1, 2), 0.5, False)
     tensor([[1., 1.]])
     """
-    return operation(
-        samples=_positional(*shapes), methods=(), unclaimed=DRAWS, writers=(f"torch.{name}_",), name=name
-    )(form)
+    return operation(samples=_positional(*shapes), methods=(), unclaimed=DRAWS, writers=(f"torch.{name}_",), name=name)(
+        form
+    )
 
 
 torch_dropout = _bare_form("dropout", False, False, (2, 3), (3,))

@@ -52,14 +52,18 @@ def _backward(
     gy: ndarray, gh: ndarray, y: ndarray, h0: ndarray, w_hh: ndarray, walk: Walk, rectified: bool
 ) -> tuple[ndarray, ...]:
     """The gradients of what the activation was applied to, and of h0; and the h that every step began with."""
-    slopes = (y > 0).astype(y.dtype) if rectified else 1 - y * y
+    slopes = y <= 0 if rectified else 1 - y * y  # of relu: where nothing passes; what is NaN passes, as in PyTorch
     gates = np.empty_like(y)
     h = dh = gh.reshape(h0.shape).copy()
     for g, slope, new in zip(*(cut(view, walk)[::-1] for view in (gy, slopes, gates))):
         if len(new) != len(h):
             h = dh[: len(new)]
         add(h, g, new)
-        dot(np.multiply(new, slope, new), w_hh, h)
+        if rectified:
+            np.copyto(new, 0, where=slope)  # a product would make NaN of infinity
+        else:
+            np.multiply(new, slope, new)
+        dot(new, w_hh, h)
     return gates, dh, states_before(h0, y, walk)
 
 

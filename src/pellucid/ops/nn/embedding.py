@@ -17,6 +17,7 @@ from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import Shape, as_int, expect, name_of, refusal
 from pellucid.ops.flat_index import index_batch, index_row, put_add_row
 from pellucid.ops.operation import READS_VALUES, Draw, Sample, call, operation
+from pellucid.ops.picked import note_picked
 
 # --- the rows: (table, index, padding, by_frequency); a padding of -1 is none
 
@@ -116,7 +117,7 @@ def _samples(draw: Draw) -> list[Sample]:
     ]  # fmt: skip
 
 
-@operation(module="torch.nn.functional", samples=_samples, unclaimed=ON_PURPOSE)
+@operation(module="torch.nn.functional", samples=_samples, unclaimed=ON_PURPOSE, tensors=2)
 def embedding(
     input: Any, weight: Any, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
     scale_grad_by_freq: bool = False, sparse: bool = False,
@@ -124,7 +125,7 @@ def embedding(
     """Rows of a table: for each number of the input the row of that number.
 
     The row of `padding_idx` gets no gradient. Picked rows longer than `max_norm` are scaled down, in the table itself.
-    The gradient is dense, also with `sparse=True`.
+    The gradient is dense, also with `sparse=True`; which rows it is for is noted beside it, for `SparseAdam`.
 
     >>> import pellucid as torch
     >>> table = torch.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
@@ -138,7 +139,10 @@ def embedding(
     index = check_index("embedding", input, count, IndexError, "index out of range in self")
     if max_norm is not None:
         renormalise(weight, index, max_norm, norm_type)
-    return embedding_row(weight, index, padding, bool(scale_grad_by_freq))
+    rows = embedding_row(weight, index, padding, bool(scale_grad_by_freq))
+    if sparse:
+        note_picked(weight, index, padding, rows)
+    return rows
 
 
 @operation(
@@ -157,7 +161,9 @@ def embedding_of(
     >>> torch.embedding(torch.tensor([[0.0], [1.0]]), torch.tensor([1]))
     tensor([[1.]])
     """
-    return embedding(indices, weight, None if padding_idx < 0 else padding_idx, scale_grad_by_freq=scale_grad_by_freq)
+    return embedding(
+        indices, weight, None if padding_idx < 0 else padding_idx, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse
+    )
 
 
 # --- numbers as rows with a single one

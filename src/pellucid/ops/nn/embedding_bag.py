@@ -19,6 +19,7 @@ from pellucid.ops.convert import cast_row
 from pellucid.ops.flat_index import index_row, put_add_row
 from pellucid.ops.nn.embedding import check_index, embedding_row, padding_of, renormalise
 from pellucid.ops.operation import COMPOSED, Draw, Sample, call, operation
+from pellucid.ops.picked import note_picked
 from pellucid.ops.select import where_row
 from pellucid.ops.shape import reshape_row, zeros_like_row
 
@@ -158,6 +159,8 @@ def embedding_bag(
     bags = begins.shape[0] - bool(include_last_offset)
     numbers = bag_numbers_row(begins, index, bool(include_last_offset), padding)
     picked = embedding_row(weight, index, padding, bool(scale_grad_by_freq))
+    if sparse:
+        note_picked(weight, index, padding, picked)
     if mode == "max":
         return bearing(NODE, _maxima(picked, numbers, bags))
     if per_sample_weights is not None:

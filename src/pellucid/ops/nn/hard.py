@@ -151,7 +151,7 @@ _hardshrink_row, _softshrink_row = (
 )
 
 
-@operation(samples=samples_with({"lambd": 0.2}, {"lambd": 1}), aliases=(f"{F}.hardshrink",))
+@operation(samples=samples_with({"lambd": 0.2}, {"lambd": 1}), aliases=(f"{F}.hardshrink",), out="exact")
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """Each element, and 0 where it lies between -lambd and lambd.
 
@@ -162,7 +162,7 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     return _hardshrink_row(input, float(lambd))
 
 
-@operation(samples=samples_with({"lambd": 0.2}, {"lambd": 1}), module=F)
+@operation(samples=samples_with({"lambd": 0.2}, {"lambd": 1}), module=F, out="exact")
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """Each element brought nearer to 0 by lambd, and 0 where it is that near already.
 

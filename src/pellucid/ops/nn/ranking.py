@@ -56,6 +56,7 @@ def margin_ranking_loss(
         call(draw(0), draw(0), reduction="sum"),
     ],
     module=F, aliases=("torch.hinge_embedding_loss",),
+    tensors=2,
 )  # fmt: skip
 def hinge_embedding_loss(
     input: Any, target: Any, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,

@@ -220,6 +220,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
         call(draw(), draw(low=0.1), reduction="batchmean"), call(draw(0), draw(0), reduction="none"),
     ],
     module=F,
+    tensors=1,
 )  # fmt: skip
 def kl_div(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",

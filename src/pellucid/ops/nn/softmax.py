@@ -53,7 +53,7 @@ def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype:
     return shares.log_softmax(input, _dimension(input, dim, "log_softmax"), dtype)
 
 
-@operation(samples=shares.softmax_samples, module=F)
+@operation(samples=shares.softmax_samples, module=F, tensors=1)
 def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """Softmax of the negative: the smallest element gets the largest share.
 

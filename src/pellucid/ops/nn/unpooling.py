@@ -106,9 +106,7 @@ def _max_unpool(rank: int) -> Any:
         ]  # fmt: skip
 
     name = f"max_unpool{rank}d"
-    return publish(
-        named(max_unpool, name), module=F, samples=samples, doc=_doc(name, rank)
-    )
+    return publish(named(max_unpool, name), module=F, samples=samples, tensors=2, doc=_doc(name, rank))
 
 
 def _doc(name: str, rank: int) -> str:

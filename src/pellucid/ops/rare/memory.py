@@ -85,7 +85,7 @@ def sum_to_size(input: Any, *size: Any) -> Any:
     return reshape(total, goal) if extra else total
 
 
-@operation(samples=both)
+@operation(samples=both, tensors=1)
 def resolve_conj(input: Any) -> Any:
     """The tensor itself: conjugates are computed at once, never noted for later.
 
@@ -96,7 +96,7 @@ def resolve_conj(input: Any) -> Any:
     return input
 
 
-@operation(samples=both)
+@operation(samples=both, tensors=1)
 def resolve_neg(input: Any) -> Any:
     """The tensor itself: negatives are computed at once, never noted for later.
 
@@ -107,13 +107,13 @@ def resolve_neg(input: Any) -> Any:
     return input
 
 
-@operation(samples=both)
+@operation(samples=both, tensors=1)
 def is_conj(input: Any) -> bool:
     """Whether a conjugate is still to be computed: never."""
     return False
 
 
-@operation(samples=both)
+@operation(samples=both, tensors=1)
 def is_neg(input: Any) -> bool:
     """Whether a negative is still to be computed: never."""
     return False

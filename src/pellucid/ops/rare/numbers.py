@@ -19,12 +19,6 @@ from pellucid.ops.shape import zeros_like_row
 # --- of two tensors
 
 
-def _both_tensors(name: str, input: Any, other: Any) -> None:
-    for position, value in enumerate((input, other), 1):
-        if not isinstance(value, Tensor):
-            raise refusal(TypeError, f"{name}(): argument {position} must be Tensor, not {type(value).__name__}")
-
-
 def _integers_only(name: str, *tensors: Any) -> None:
     if any(tensor.array.dtype.kind not in "biu" for tensor in tensors) or all(
         tensor.array.dtype.kind == "b" for tensor in tensors
@@ -41,7 +35,7 @@ gcd_row = bind(elementwise("gcd", np.gcd, None, None, hint=broadcast_hint))
 lcm_row = bind(elementwise("lcm", np.lcm, None, None, hint=broadcast_hint))
 
 
-@operation(samples=_tensor_pairs, inplace=True)
+@operation(samples=_tensor_pairs, inplace=True, tensors=2)
 def gcd(input: Any, other: Any) -> Any:
     """The greatest number that divides both integers.
 
@@ -49,12 +43,11 @@ def gcd(input: Any, other: Any) -> Any:
     >>> torch.gcd(torch.tensor([6, 9]), torch.tensor([4, 6]))
     tensor([2, 3])
     """
-    _both_tensors("gcd", input, other)
     _integers_only("gcd", input, other)
     return gcd_row(input, other)
 
 
-@operation(samples=_tensor_pairs, inplace=True)
+@operation(samples=_tensor_pairs, inplace=True, tensors=2)
 def lcm(input: Any, other: Any) -> Any:
     """The smallest number that both integers divide.
 
@@ -62,7 +55,6 @@ def lcm(input: Any, other: Any) -> Any:
     >>> torch.lcm(torch.tensor([6, 9]), torch.tensor([4, 6]))
     tensor([12, 18])
     """
-    _both_tensors("lcm", input, other)
     _integers_only("lcm", input, other)
     return lcm_row(input, other)
 
@@ -77,7 +69,7 @@ nextafter_row = bind(
 )  # fmt: skip
 
 
-@operation(samples=pairs, inplace=True)
+@operation(samples=pairs, inplace=True, tensors=2)
 def nextafter(input: Any, other: Any) -> Any:
     """The next floating point number after each element, towards the other.
 
@@ -85,7 +77,6 @@ def nextafter(input: Any, other: Any) -> Any:
     >>> torch.nextafter(torch.tensor(1.0), torch.tensor(2.0)) - 1
     tensor(1.1921e-07)
     """
-    _both_tensors("nextafter", input, other)
     kinds = {input.array.dtype.kind, other.array.dtype.kind}
     if kinds <= {"b", "i", "u"} or "c" in kinds:
         what = f"\"nextafter_cpu\" not implemented for '{name_of(input)}'"
@@ -136,9 +127,7 @@ def _hash(a: ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
     return np.bitwise_xor.reduce(wide.view(np.uint64), axes, keepdims=keepdim)
 
 
-hash_row = bind(
-    constant("hash_tensor", _hash, 1, batch=lambda op, a, axes, keepdim: op(a, shifted(axes), keepdim))
-)
+hash_row = bind(constant("hash_tensor", _hash, 1, batch=lambda op, a, axes, keepdim: op(a, shifted(axes), keepdim)))
 
 
 @operation(

@@ -46,7 +46,7 @@ NO_CLOSED_FORM = "this derivative has no closed form"
 igamma = binary(
     "igamma", real(scipy.special.gammainc), _unknown("igamma: input", NO_CLOSED_FORM), _density,
     samples=_second_of_pairs, aliases=("torch.special.gammainc",), domain=(0.3, 4.0), unclaimed=FIRST,
-    doc="""Lower incomplete gamma function: the share of a gamma distribution of shape `input` below `other`.
+    tensors=2, doc="""Lower incomplete gamma function: the share of a gamma distribution of shape `input` below `other`.
 
     >>> import pellucid as torch
     >>> torch.igamma(torch.tensor([1.0]), torch.tensor([2.0]))
@@ -56,7 +56,8 @@ igamma = binary(
 igammac = binary(
     "igammac", real(scipy.special.gammaincc), _unknown("igammac: input", NO_CLOSED_FORM),
     lambda g, a, b: -_density(g, a, b), samples=_second_of_pairs, aliases=("torch.special.gammaincc",),
-    domain=(0.3, 4.0), unclaimed=FIRST, doc="Upper incomplete gamma function: 1 - igamma, exact where that is small.",
+    domain=(0.3, 4.0), unclaimed=FIRST, tensors=2,
+    doc="Upper incomplete gamma function: 1 - igamma, exact where that is small.",
 )  # fmt: skip
 
 

@@ -61,11 +61,6 @@ class CyclicLR(_WithMomentum):
             raise ValueError("mode is invalid and scale_fn is None")
         base_lrs = for_each_group("base_lr", optimizer, base_lr)
         self.max_lrs = for_each_group("max_lr", optimizer, max_lr)
-        self.cycle_momentum = cycle_momentum
-        if cycle_momentum:
-            self.base_momentums, self.max_momentums = self._prepare_momentum(
-                optimizer, base_momentum, max_momentum, last_epoch
-            )
         if last_epoch == -1:
             for lr, group in zip(base_lrs, optimizer.param_groups, strict=True):
                 set_value(group, "lr", lr)
@@ -75,6 +70,11 @@ class CyclicLR(_WithMomentum):
         self.scale_mode = scale_mode
         if scale_fn is None:
             self.scale_mode = "iterations" if mode == "exp_range" else "cycle"
+        self.cycle_momentum = cycle_momentum
+        if cycle_momentum:
+            self.base_momentums, self.max_momentums = self._prepare_momentum(
+                optimizer, base_momentum, max_momentum, last_epoch
+            )
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs
 

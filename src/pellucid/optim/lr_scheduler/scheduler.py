@@ -142,7 +142,12 @@ class LRScheduler:
         self.__dict__.update(state_dict)
 
 
-_LRScheduler = LRScheduler  # its name until PyTorch 2.0
+class _LRScheduler(LRScheduler):
+    """The name to inherit from until PyTorch 2.0.
+
+    >>> issubclass(_LRScheduler, LRScheduler)
+    True
+    """
 
 
 class Multiplied(LRScheduler):

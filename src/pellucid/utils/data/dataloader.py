@@ -3,6 +3,7 @@
 import multiprocessing
 import queue
 import signal
+import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -24,6 +25,9 @@ __all__ = ["DataLoader"]
 T = TypeVar("T")
 FIXED = frozenset(("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"))
 POLL_SECONDS = 0.2  # how often the main process looks whether its workers live
+# A forked worker needs no pickled dataset and knows that `torch` means Pellucid. Python 3.14 no longer forks by itself;
+# elsewhere than on Linux it never did, or system libraries do not bear it.
+START_METHOD = "fork" if sys.platform == "linux" else None
 
 
 class DataLoader(Generic[T]):
@@ -172,7 +176,7 @@ class Workers(Iterator[Any]):
     def __init__(self, loader: Any) -> None:
         context = loader.multiprocessing_context
         if context is None or isinstance(context, str):
-            context = multiprocessing.get_context(context)
+            context = multiprocessing.get_context(context or START_METHOD)
         self._sampler = iter(loader._index_sampler)
         self._length, self._timeout, self._persistent = loader._length(), loader.timeout, loader.persistent_workers
         seed = _base_seed(loader)

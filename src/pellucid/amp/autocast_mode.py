@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import ContextDecorator
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from pellucid import dtypes
@@ -14,8 +14,8 @@ from pellucid.core.tensor import Tensor
 
 # Rows by what PyTorch does with them on the CPU; all others compute in the widest dtype they are given.
 SHORT = frozenset((
-    "mm", "bmm", "mv", "dot", "matmul", "linear", "linear_with_bias", "addmm", "addmv", "addbmm", "baddbmm", "einsum",
-    "convolution", "convolution_transpose", "attention",
+    "mm", "bmm", "matmul", "linear", "linear_with_bias", "addmm", "addmv", "addbmm", "baddbmm", "einsum",
+    "convolution", "convolution_bias", "convolution_transposed", "convolution_transposed_bias", "attention", "prelu",
 ))  # fmt: skip
 WIDE = frozenset((
     "prod", "prod_all", "cdist", "trace", "quantile", "stft", "view_as_complex", "mse_loss", "nll_loss",
@@ -61,12 +61,12 @@ class autocast(ContextDecorator):
     """
 
     def __init__(
-        self, device_type: str = "cpu", dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
+        self, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
     ) -> None:
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
-        self.device = device_type
-        self.fast_dtype = dtypes.bfloat16 if dtype is None else dtype
+        self.device = dtypes.device(device_type).type
+        self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
         if device_type != "cpu":
             if enabled:
                 warn(f"User provided device_type of '{device_type}', but there is only the CPU. Disabling")
@@ -90,25 +90,92 @@ class autocast(ContextDecorator):
         modes.MODE.set(self._before.pop())
 
 
-def is_autocast_enabled(device_type: str = "cpu") -> bool:
-    """Whether autocast is on.
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Whether autocast is on for a device; without one for CUDA, as in PyTorch, and there it never is.
 
-    >>> is_autocast_enabled()
-    False
+    >>> import pellucid as torch
+    >>> with torch.autocast("cpu"):
+    ...     torch.is_autocast_enabled("cpu"), torch.is_autocast_enabled()
+    (True, False)
     """
-    return device_type == "cpu" and modes.current().autocast is not None
+    return dtypes.device(device_type).type == "cpu" and modes.current().autocast is not None
 
 
-def get_autocast_dtype(device_type: str = "cpu") -> Any:
-    """The dtype that autocast computes products in.
+def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
+    """Switch autocast on or off without a block; on a device that is not here nothing happens.
+
+    >>> import pellucid as torch
+    >>> torch.set_autocast_enabled("cpu", True)
+    >>> torch.is_autocast_enabled("cpu")
+    True
+    >>> torch.set_autocast_enabled("cpu", False)
+    """
+    if enabled is not None and dtypes.device(device_type).type == "cpu":
+        modes.install(replace(modes.current(), autocast=Policy(_CHOSEN["cpu"]) if enabled else None))
+
+
+_CHOSEN: dict[str, Any] = {"cpu": dtypes.bfloat16}  # the dtype of products by device; float16 where none was chosen
+
+
+def get_autocast_dtype(device_type: str) -> Any:
+    """The dtype that autocast computes products in on a device.
 
     >>> import pellucid as torch
     >>> with torch.autocast("cpu", dtype=torch.float16):
     ...     torch.get_autocast_dtype("cpu")
     torch.float16
     """
-    policy = modes.current().autocast
-    return dtypes.bfloat16 if policy is None else policy.dtype
+    kind, policy = dtypes.device(device_type).type, modes.current().autocast
+    return policy.dtype if kind == "cpu" and policy is not None else _CHOSEN.get(kind, dtypes.float16)
+
+
+def set_autocast_dtype(device_type: str, dtype: Any) -> None:
+    """Choose the dtype of products for autocasts of a device that name none.
+
+    >>> import pellucid as torch
+    >>> torch.set_autocast_dtype("cpu", torch.float16)
+    >>> torch.autocast("cpu").fast_dtype
+    torch.float16
+    >>> torch.set_autocast_dtype("cpu", torch.bfloat16)
+    """
+    _CHOSEN[dtypes.device(device_type).type] = dtype
+    if is_autocast_enabled(device_type):
+        set_autocast_enabled(device_type, True)
+
+
+# PyTorch's older spellings, one per device.
+is_autocast_cpu_enabled = partial(is_autocast_enabled, "cpu")
+set_autocast_cpu_enabled = partial(set_autocast_enabled, "cpu")
+get_autocast_cpu_dtype = partial(get_autocast_dtype, "cpu")
+set_autocast_cpu_dtype = partial(set_autocast_dtype, "cpu")
+get_autocast_gpu_dtype = partial(get_autocast_dtype, "cuda")
+set_autocast_gpu_dtype = partial(set_autocast_dtype, "cuda")
+
+_CACHED = [True]
+
+
+def is_autocast_cache_enabled() -> bool:
+    """What was set: weights are cast anew by every operation, so that there is nothing to remember.
+
+    >>> is_autocast_cache_enabled()
+    True
+    """
+    return _CACHED[0]
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Remembered, and otherwise without effect: nothing is cached.
+
+    >>> set_autocast_cache_enabled(True)
+    """
+    _CACHED[0] = enabled
+
+
+def clear_autocast_cache() -> None:
+    """Does nothing: nothing is cached.
+
+    >>> clear_autocast_cache()
+    """
 
 
 def is_autocast_available(device_type: str) -> bool:
@@ -121,7 +188,7 @@ def is_autocast_available(device_type: str) -> bool:
     return device_type == "cpu"
 
 
-def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str = "cpu", cast_inputs: Any = None) -> Any:
+def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: Any = None) -> Any:
     """Decorate the forward of a custom function: with `cast_inputs` it runs outside of autocast in that dtype.
 
     >>> import pellucid as torch
@@ -140,7 +207,7 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str = "cpu
 
     @wraps(fwd)
     def decorated(*args: Any, **kwargs: Any) -> Any:
-        if cast_inputs is None or not is_autocast_enabled():
+        if cast_inputs is None or not is_autocast_enabled(device_type):
             return fwd(*args, **kwargs)
         floating = (dtypes.float32, dtypes.float64, *HALVES)
         with autocast("cpu", enabled=False):
@@ -149,7 +216,7 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str = "cpu
     return decorated
 
 
-def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str = "cpu") -> Any:
+def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Any:
     """Decorate the backward of a custom function: it needs nothing here.
 
     >>> import pellucid as torch
