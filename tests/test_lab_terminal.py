@@ -30,6 +30,7 @@ class Terminal:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "pellucid", *map(str, arguments)], stdin=follower, stdout=follower, stderr=follower,
             cwd=where, env={**ENVIRONMENT, "COLUMNS": str(columns)}, start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
         )  # fmt: skip
         os.close(follower)
 
