@@ -591,6 +591,16 @@ def test_which_dtypes_an_output_may_have(torch: Any, what: str) -> None:
             assert np.allclose(expected, found, 1e-3), kind
 
 
+@pytest.mark.parametrize("name", ["cat", "stack", "hstack", "vstack", "dstack", "column_stack"])
+def test_an_output_that_cannot_hold_what_is_joined(torch: Any, name: str) -> None:
+    import pellucid
+
+    for library in (torch, pellucid):
+        out = library.zeros(0, dtype=library.int64)
+        with pytest.raises(TypeError, match="input types can't be cast to the desired output type Long"):
+            getattr(library, name)([library.ones(2), library.ones(2)], out=out)
+
+
 def test_a_pair_is_written_as_it_is(torch: Any) -> None:
     import pellucid
 

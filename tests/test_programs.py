@@ -59,13 +59,14 @@ def test_what_is_not_here_says_so_when_it_is_used():
         import torch
         from torch.ao.quantization import quantize_dynamic
         from torch.distributed.optim import ZeroRedundancyOptimizer
-        from torch.fx import Tracer
+        from torch.export import ExportedProgram
+        from torch.fx.experimental.proxy_tensor import make_fx
         from torch.onnx import export
 
-        class Mine(Tracer):  # a class may inherit from it: only its use is refused
+        class Mine(ExportedProgram):  # a class may inherit from it: only its use is refused
             pass
 
-        for use in (Mine, export, quantize_dynamic, ZeroRedundancyOptimizer, torch.distributed.nn.all_reduce):
+        for use in (Mine, export, make_fx, quantize_dynamic, ZeroRedundancyOptimizer, torch.distributed.nn.all_reduce):
             with pytest.raises(NotImplementedError, match=r"Pellucid has no torch\.[\s\S]*test_programs.py"):
                 use()
 

@@ -6,6 +6,8 @@ from pellucid.absent import absent
 from pellucid.core.tensor import Tensor as TensorBase
 from pellucid.dtypes import device, dtype, layout, memory_format
 from pellucid.interop.subclasses import disabled_torch_function, nobody_asked
+from pellucid.ops import load_families
+from pellucid.ops.operation import OPERATIONS
 from pellucid.ops.streams import Generator
 
 __all__ = [
@@ -59,8 +61,30 @@ class DispatchKeySet:
         return both
 
 
+class _Functions:
+    """Functions that programs find elsewhere, where PyTorch's graphs say that they are.
+
+    >>> import pellucid as torch
+    >>> torch._C._nn.gelu is torch.nn.functional.gelu, torch._C._linalg.linalg_norm is torch.linalg.norm
+    (True, True)
+    """
+
+    def __init__(self, home: str, prefix: str = "") -> None:
+        self._home, self._prefix = home, prefix
+
+    def __getattr__(self, name: str) -> Any:
+        load_families()
+        found = OPERATIONS.get(f"{self._home}.{name.removeprefix(self._prefix)}")
+        if found is None or not name.startswith(self._prefix):
+            raise AttributeError(f"module 'torch._C' has no function {name!r}")
+        return found.function
+
+
+_nn, _special = _Functions("nn.functional"), _Functions("special", "special_")
+_linalg, _fft = _Functions("linalg", "linalg_"), _Functions("fft", "fft_")
+
 NAMES = """
 Graph Node ScriptFunction ScriptModule ScriptObject Value _VariableFunctions
-_distributed_c10d _functions _functorch _nn
+_distributed_c10d _functions _functorch
 """
 __getattr__ = absent("torch._C", NAMES, "Pellucid is written in Python and has no compiled half")

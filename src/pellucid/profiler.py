@@ -14,6 +14,7 @@ from typing import Any
 
 from pellucid.autograd import profiler as _autograd
 from pellucid.autograd.profiler import record_function
+from pellucid.library import _registered
 
 __all__ = [
     "ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule", "supported_activities",
@@ -79,6 +80,28 @@ def tensorboard_trace_handler(
         found.export_chrome_trace(os.path.join(dir_name, name))
 
     return handler
+
+
+def _record_function_enter(name: str, args: str | None = None) -> record_function:
+    """Begin a block with a name: what a traced program calls in place of `with record_function(name)`.
+
+    >>> import pellucid as torch
+    >>> with torch.profiler.profile() as found:
+    ...     handle = torch.ops.profiler._record_function_enter("mine")
+    ...     torch.ops.profiler._record_function_exit(handle)
+    >>> [event.key for event in found.key_averages()]
+    ['mine']
+    """
+    return record_function(name, args).__enter__()
+
+
+def _record_function_exit(handle: record_function) -> None:
+    """End a block that `_record_function_enter` has begun."""
+    handle.__exit__(None, None, None)
+
+
+for _function in (_record_function_enter, _record_function_exit):
+    _registered(f"profiler::{_function.__name__}", _function)
 
 
 class profile(_autograd.profile):

@@ -143,6 +143,9 @@ class profile(ContextDecorator):
                 found[key] = replace(event)
         return EventList(found.values())
 
+    def __str__(self) -> str:
+        return str(self.function_events)
+
     def table(self, *args: Any, **kwargs: Any) -> str:
         """The table of all operations by name."""
         return self.key_averages().table(*args, **kwargs)

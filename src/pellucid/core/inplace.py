@@ -252,8 +252,10 @@ def _tensors_of(value: Any) -> Iterator[Tensor]:
 
 # Which dtype an output may have for a result of another, as PyTorch's kernels have it. "own": the operation computes in
 # the output's dtype, so that its result has that dtype already. "alone" (max, min): "cast", but "exact" for a pair.
+# "join" (cat, stack): "cast", with another exception.
 OUT_RULES: dict[str, Callable[[Any, Any], bool]] = {
     "cast": dtypes.can_cast,
+    "join": dtypes.can_cast,
     "exact": lambda result, out: result is out,
     "own": lambda result, out: result is out,
     "real": lambda result, out: dtypes.can_cast(result, out) and not out.is_complex,
@@ -282,6 +284,9 @@ def _check_output(out: Tensor, result: Tensor, name: str, rule: str) -> None:
     source, goal = (dtypes.from_numpy_dtype(t.array.dtype) for t in (result, out))
     if rule == "cast":
         _check_castable(out, result, name)
+    elif rule == "join" and not dtypes.can_cast(source, goal):
+        what = f"{name}(): input types can't be cast to the desired output type {dtypes.scalar_name(goal)}"
+        raise TypeError(explain(what, str(here()), try_=f"give it an `out` of dtype {source}, or convert the inputs"))
     elif not OUT_RULES[rule](source, goal):
         raise RuntimeError(
             explain(

@@ -203,8 +203,15 @@ def polar(abs: Any, angle: Any) -> Any:
 
 
 def _sgn(a: np.ndarray) -> np.ndarray:
-    """z / |z|: what np.sign gives for complex numbers."""
-    return np.sign(a) if a.dtype.kind == "c" else sign_of(a)
+    """z / |z|, and 0 at 0. By parts: a complex division would spread the NaN of an infinite part to the other."""
+    if a.dtype.kind != "c":
+        return sign_of(a)
+    size = np.abs(a)
+    size = size + (size == 0)
+    y = np.empty_like(a)
+    np.divide(a.real, size, y.real)
+    np.divide(a.imag, size, y.imag)
+    return y
 
 
 def _turned(g: Any, a: Any) -> Any:

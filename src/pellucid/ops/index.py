@@ -148,6 +148,9 @@ def _item(item: Any) -> Any:
         return int(item)
     if isinstance(item, (list, tuple, range, ndarray)):
         item = _as_index(item)
+    if isinstance(item, str):
+        what = f"new(): invalid data type 'str': {item!r} is no index of a tensor"
+        raise refusal(TypeError, what, "a tensor has positions, not names", "use an integer, a slice or a mask")
     if not isinstance(item, Tensor):
         raise refusal(
             IndexError,

@@ -92,7 +92,7 @@ def _cat_samples(draw: Draw) -> list[Sample]:
     ]  # fmt: skip
 
 
-@operation(samples=_cat_samples, methods=(), aliases=("concat", "concatenate"), out="cast")
+@operation(samples=_cat_samples, methods=(), aliases=("concat", "concatenate"), out="join")
 def cat(tensors: Any, dim: int = 0) -> Any:
     """Join tensors along a dimension they have.
 
@@ -137,7 +137,7 @@ def _check_joinable(shapes: list[Shape], axis: int) -> None:
         call([draw(2, 2), draw(2, 2)], dim=2), call([draw()] * 4, 0), call([draw(1, 2)] * 2, 1),
     ],
     methods=(),
-    out="cast",
+    out="join",
 )  # fmt: skip
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Join tensors of equal shape along a new dimension.
@@ -169,7 +169,7 @@ def _grid_samples(draw: Draw) -> list[Sample]:
     ]  # fmt: skip
 
 
-@operation(samples=_grid_samples, methods=(), out="cast")
+@operation(samples=_grid_samples, methods=(), out="join")
 def hstack(tensors: Any) -> Any:
     """Join side by side: along dimension 1, vectors along dimension 0.
 
@@ -181,7 +181,7 @@ def hstack(tensors: Any) -> Any:
     return cat(found, 0 if found[0].ndim == 1 else 1)
 
 
-@operation(samples=_grid_samples, methods=(), aliases=("row_stack",), out="cast")
+@operation(samples=_grid_samples, methods=(), aliases=("row_stack",), out="join")
 def vstack(tensors: Any) -> Any:
     """Join one below the other: along dimension 0, vectors as rows.
 
@@ -193,7 +193,7 @@ def vstack(tensors: Any) -> Any:
     return cat([atleast_2d(x) for x in _tensors(tensors, "vstack")], 0)
 
 
-@operation(samples=_grid_samples, methods=(), out="cast")
+@operation(samples=_grid_samples, methods=(), out="join")
 def dstack(tensors: Any) -> Any:
     """Join one behind the other: along dimension 2.
 
@@ -205,7 +205,7 @@ def dstack(tensors: Any) -> Any:
     return cat([atleast_3d(x) for x in _tensors(tensors, "dstack")], 2)
 
 
-@operation(samples=_grid_samples, methods=(), out="cast")
+@operation(samples=_grid_samples, methods=(), out="join")
 def column_stack(tensors: Any) -> Any:
     """Join side by side, vectors as columns.
 

@@ -58,14 +58,18 @@ def _scale(y: Any, p: float) -> Any:
     return (y != 0) / (y + (y == 0)) ** (p - 1)
 
 
+def _norm_back(g: Any, a: Any, y: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
+    shape = tuple(a.shape)
+    if p == 2:  # a / y is at most 1, while 1 / y overflows for a short vector of halves
+        return back(g * (y != 0), shape, axes, keepdim) * (a / back(y + (y == 0), shape, axes, keepdim))
+    return back(g * _scale(y, p), shape, axes, keepdim) * _direction(a, y, p, axes)
+
+
 def norming(name: str, **columns: Any) -> Any:
     """A row (a, p, axes, keepdim) for norms of real vectors."""
     return bind(
         general(
-            name, _norm,
-            lambda g, a, y, p, axes, keepdim: (
-                back(g * _scale(y, p), tuple(a.shape), axes, keepdim) * _direction(a, y, p, axes)
-            ),
+            name, _norm, lambda g, a, y, p, axes, keepdim: _norm_back(g, a, y, p, axes, keepdim),
             jvp=lambda tangents, y, inputs, params: (
                 sum_row(tangents[0] * _direction(inputs[0], y, *params[:2]), *params[1:]) * _scale(y, params[0])
             ),

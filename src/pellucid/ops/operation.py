@@ -302,8 +302,9 @@ def no_tensor(function: Function, name: str, args: Any, kwargs: Any, error: Attr
     """What to raise when an argument has not what a tensor has: a TypeError that names it; else the error itself."""
     code = unwrap(function).__code__
     count, names = code.co_argcount, code.co_varnames
-    rest = ("the rest", args[count:])  # of a function that takes any number of tensors
-    given = [*zip(names, args[:count], strict=False), rest, *kwargs.items()]
+    rest = args[count:]  # of a function that takes any number of tensors, one by one or in a list
+    rest = rest[0] if len(rest) == 1 and isinstance(rest[0], (list, tuple)) else rest
+    given = [*zip(names, args[:count], strict=False), ("the rest", rest), *kwargs.items()]
     for position, (parameter, value) in enumerate(given, 1):
         if value is error.obj:
             return not_a_tensor(name, value, parameter, position if position <= min(count, len(args)) else None)

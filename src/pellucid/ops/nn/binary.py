@@ -19,7 +19,7 @@ from pellucid.ops.reduce import sum
 from pellucid.ops.select import clamp
 
 LEAST = -100.0  # PyTorch's bound of a logarithm: a probability of 0 costs 100, not infinity
-TINY = 1e-12  # and of what the gradient is divided by
+TINY = float(np.float32(1e-12))  # and of what the gradient is divided by, in every dtype
 
 
 def _no_gradient(tensor: Any, function: str, argument: str) -> None:

@@ -91,6 +91,7 @@ def _samples(*sizes: int) -> Any:
             call(draw(3, 8, *sizes), draw(2, 4, *kernel), draw(2), 2, 1, groups=2),  # enough for shifted.py
             call(draw(2, 5, *sizes), draw(2, 5, *kernel), None, 1, 1, (1, 2, 1)[:rank]),
             call(draw.complex(1, 2, *sizes), draw.complex(2, 2, *other), draw.complex(2), padding=1),
+            call(draw(1, 1, *(2,) * rank), draw(2, 1, *(2,) * rank), draw(2), padding=1),  # small
         ]  # fmt: skip
 
     return samples

@@ -110,11 +110,12 @@ def loss_row(
     slope: Callable[..., Any],
     target_slope: Callable[..., Any] | None,
     back: Callable[..., Any] | None = None,
+    target_back: Callable[..., Any] | None = None,
 ) -> Any:
     """The row of a loss of input and target of one shape, `row(input, target, reduction, how)`.
 
     `value(a, b, how)` is the kernel for each element; the slopes are the derivatives in rows; `back(g, a, b, how)`
-    is g times the first of them, where that is worth a row of its own.
+    is g times the first of them, where that is worth a row of its own, and `target_back` g times the second.
     """
 
     def forward(a: np.ndarray, b: np.ndarray, reduction: str, how: Any) -> Any:
@@ -129,7 +130,8 @@ def loss_row(
         return slope(a, b, how) * g if back is None else back(g, a, b, how)
 
     def of_target(g: Any, a: Any, b: Any, reduction: str, how: Any) -> Any:
-        return target_slope(a, b, how) * per_element(g, a.shape, reduction)  # type: ignore[misc]
+        g = per_element(g, a.shape, reduction)
+        return target_slope(a, b, how) * g if target_back is None else target_back(g, a, b, how)  # type: ignore[misc]
 
     def jvp(tangents: Any, y: Any, inputs: Any, params: Any) -> Any:
         reduction, how = params

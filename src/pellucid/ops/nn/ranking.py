@@ -178,9 +178,13 @@ def triplet_margin_with_distance_loss(
 # --- classes
 
 
-def _check_scores(input: Any, target: Any, kernel: str) -> None:
+def _check_scores(input: Any) -> None:
     fits = input.ndim == 0 or (input.ndim < 3 and input.shape[-1] > 0)
     expect(fits, f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}")
+
+
+def _check_kinds(input: Any, target: Any, kernel: str) -> None:
+    """Refuse other dtypes; as in PyTorch after all shapes were looked at."""
     if name_of(input) not in ("Float", "Double"):
         raise refusal(NotImplementedError, f"\"{kernel}\" not implemented for '{name_of(input)}'")
     expect(name_of(target) == "Long", f"expected scalar type Long but found {name_of(target)}")
@@ -219,7 +223,7 @@ def multi_margin_loss(
         raise refusal(ValueError, "only p == 1 and p == 2 supported")
     if weight is not None and weight.ndim != 1:
         raise refusal(ValueError, "weight must be one-dimensional")
-    _check_scores(input, target, "multi_margin_loss_cpu_kernel")
+    _check_scores(input)
     scores = input if input.ndim == 2 else reshape(input, (1, -1))
     count, classes = scores.shape
     expect(
@@ -230,13 +234,15 @@ def multi_margin_loss(
     if weight is not None:
         size = list(weight.shape)
         expect(size == [classes], f"inconsistent weight size, expected {classes} but got {size}")
+    _check_kinds(input, target, "multi_margin_loss_cpu_kernel")
     index = reshape(_within_row(target, classes), (count, 1))
-    over = relu(margin - gather(scores, 1, index) + scores)
+    # The target's own class is left out first: behind the square its inf - inf would still have a gradient, NaN.
+    over = relu(where(arange(classes) == index, 0, margin - gather(scores, 1, index) + scores))
     if p == 2:
         over = over * over
     if weight is not None:
         over = over * reshape(weight[index], (count, 1))
-    losses = sum(where(arange(classes) == index, 0, over), 1) / classes
+    losses = sum(over, 1) / classes
     losses = reshape(losses, tuple(target.shape)) if how == "none" else losses
     return bearing("MultiMarginLossBackward0", reduced(losses, how))
 
@@ -276,11 +282,12 @@ def multilabel_margin_loss(
     tensor(0.2500)
     """
     how = reduction_of(reduction, size_average, reduce)
-    _check_scores(input, target, "multilabel_margin_loss_forward_out_frame")
+    _check_scores(input)
     expect(
         tuple(target.shape) == tuple(input.shape) or (input.ndim == 0 and tuple(target.shape) in ((), (1,))),
         f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}",
     )
+    _check_kinds(input, target, "multilabel_margin_loss_forward_out_frame")
     scores = input if input.ndim == 2 else reshape(input, (1, -1))
     labels = reshape(target, tuple(scores.shape))
     counting, among = _labels_row(labels)

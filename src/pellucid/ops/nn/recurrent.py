@@ -240,14 +240,15 @@ def _check_cell(given: Shape, states: list[Shape], weight: Shape, features: int)
 
 def _cell_samples(gates: int) -> Callable[[Draw], list[Sample]]:
     def samples(draw: Draw) -> list[Sample]:
-        def state(batch: int) -> Any:
-            return [draw(batch, 3), draw(batch, 3)] if gates == 4 else draw(batch, 3)
+        def state(batch: int, hidden: int = 3) -> Any:
+            return [draw(batch, hidden), draw(batch, hidden)] if gates == 4 else draw(batch, hidden)
 
         return [
             call(draw(2, 4), state(2), *_weights(draw, 4, 3, gates, True)),
             call(draw(1, 2), state(1), *_weights(draw, 2, 3, gates, False)),
             call(draw(3, 1), state(3), *_weights(draw, 1, 3, gates, True)),
             call(draw(2, 3), state(2), *_weights(draw, 3, 3, gates, True)),
+            call(draw(3, 2), state(3, 2), *_weights(draw, 2, 2, gates, True)),
         ]
 
     return samples

@@ -55,7 +55,8 @@ _mse_back_row = bind(
 )  # fmt: skip
 _mse_row = loss_row(
     "mse_loss", only("f", _squares),
-    lambda a, b, how: 2 * (a - b), lambda a, b, how: 2 * (b - a), lambda g, a, b, how: _mse_back_row(g, a, b),
+    lambda a, b, how: 2 * (a - b), lambda a, b, how: 2 * (b - a),
+    lambda g, a, b, how: _mse_back_row(g, a, b), lambda g, a, b, how: _mse_back_row(g, b, a),
 )  # fmt: skip
 
 

@@ -1,0 +1,5 @@
+"""Parts of torch.fx that PyTorch may still change."""
+
+from pellucid.fx.experimental import optimization
+
+__all__ = ["optimization"]
