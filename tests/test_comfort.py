@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pellucid
+from explorer_chromium import PAYLOADS
 from pellucid import nn
 from pellucid.core.primitive import TABLE
 from pellucid.diagnose.flops import FREE, PRODUCTS
@@ -335,6 +336,20 @@ def test_scalars(logged):
     values = logged(use)
     assert values["loss", 3].simple_value == 0.5 and values["lr", 4].simple_value == 0.25
     assert [values[f"both/{name}:both", 5].simple_value for name in "ab"] == [1.0, 2.0]
+
+
+def test_texts_are_text_to_tensorboard(logged):
+    """Of the kind that TensorBoard cleans before it shows it, and unchanged: trust.md T51."""
+
+    def use(writer):
+        for step, payload in enumerate(PAYLOADS):
+            writer.add_text("note", payload, step)
+
+    values = logged(use)
+    assert len(values) == len(PAYLOADS) >= 100
+    for (_, step), value in values.items():
+        assert value.metadata.plugin_data.plugin_name == "text"
+        assert value.tensor.string_val[0].decode() == PAYLOADS[step]
 
 
 def test_histograms_pictures_and_texts(logged):
