@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pellucid
-from explorer_chromium import PAYLOADS
+from payloads import PAYLOADS
 from pellucid import nn
 from pellucid.core.primitive import TABLE
 from pellucid.diagnose.flops import FREE, PRODUCTS

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 import pellucid as torch
-from explorer_chromium import PAYLOADS, changes
+from explorer_chromium import changes
+from payloads import PAYLOADS
 from pellucid import nn
 from pellucid.explorer import Training, examples, explore, page, run_source, snapshot
 from pellucid.explorer.answers import Answers
