@@ -103,7 +103,7 @@ def times(a: Any, b: Any) -> Any:
 def products(g: Any, factors: Sequence[Any], totals: Sequence[ndarray | None], free: bool) -> list[Any]:
     """g times each factor: added to a total where there is one (and None then), the last in g's memory if it is free.
 
-    A chain of products of 1024x1024 walks back in 4.2 ms so, in 10.1 with an array for each product.
+    A chain of 21 products and sums of 1024x1024 walks back in 4.8 ms so, in 8 to 9 with an array for each product.
 
     >>> total = np.ones(2)
     >>> products(np.array([2.0, 3.0]), [np.array([5.0, 5.0]), np.array([1.0, 2.0])], [None, total], free=False), total
@@ -114,7 +114,8 @@ def products(g: Any, factors: Sequence[Any], totals: Sequence[ndarray | None], f
         i for i, factor in enumerate(factors) if factor is not None and not _gathered_product(totals[i], g, factor)
     ]
     for i in waiting:
-        results[i] = _scaled(g, factors[i]) if free and i == waiting[-1] else times(g, factors[i])
+        last = free and i == waiting[-1]
+        results[i] = _changed(scale_loop, np.multiply, g, factors[i]) if last else times(g, factors[i])
     return results
 
 
@@ -128,20 +129,18 @@ def _gathered_product(total: Any, a: Any, b: Any) -> bool:
     return True
 
 
-def _scaled(a: ndarray, b: ndarray) -> ndarray:
-    """a *= b."""
-    if a.size >= LARGE and a.shape == b.shape and scale_loop.fits(a, b):
-        scale_loop.evenly(a.size, a, b)
-        return a
-    return np.multiply(a, b, a)  # type: ignore[no-any-return]
+def _changed(loop: Kernel, ufunc: np.ufunc, a: ndarray, b: ndarray) -> ndarray:
+    """What becomes of a, in its own memory."""
+    if a.size >= LARGE and a.shape == b.shape and loop.fits(a, b):
+        loop.evenly(a.size, a, b)
+    else:
+        ufunc(a, b, a)
+    return a
 
 
 def gather(total: ndarray, more: ndarray) -> None:
     """total += more."""
-    if total.size >= LARGE and total.shape == more.shape and gather_loop.fits(total, more):
-        gather_loop.evenly(total.size, total, more)
-    else:
-        np.add(total, more, total)
+    _changed(gather_loop, np.add, total, more)
 
 
 def leading_sum(a: ndarray, count: int) -> ndarray:

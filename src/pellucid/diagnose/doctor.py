@@ -1,7 +1,7 @@
 """doctor: watch a training run, then say what is wrong with it, the most likely root cause first."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from math import isfinite
 from types import TracebackType
@@ -86,10 +86,15 @@ class doctor:
 
     def _all_look(self, done: Pass) -> None:
         for rule in self.rules:
-            try:
-                rule.look(done, self.trace)
-            except Exception as error:  # a mistake in one rule must not take the others' findings away
-                self.failures[rule.code] = error
+            self._asked(rule, rule.look, done, self.trace)
+
+    def _asked(self, rule: Rule, question: Callable[..., Any], *about: Any) -> Any:
+        """A rule's answer; a mistake in one rule must not take the others' findings away."""
+        try:
+            return question(*about)
+        except Exception as error:
+            self.failures[rule.code] = error
+            return None
 
     def _stop_if_enough(self, passes: int) -> None:
         if self.steps is not None and passes >= self.steps:
@@ -109,10 +114,7 @@ class doctor:
             self._all_look(self.trace.open)
         found: list[Finding] = []
         for rule in self.rules:
-            try:
-                found += rule.findings(self.trace)
-            except Exception as error:
-                self.failures[rule.code] = error
+            found += self._asked(rule, rule.findings, self.trace) or ()
         self.findings = ranked(found, {rule.code: rule.explains for rule in self.rules})
         if self.trace.crash is not None and not self.errors:
             self.findings.insert(0, unexplained(self.trace.crash))
