@@ -270,10 +270,15 @@ def extra_of(node: Node) -> Extra:
 class Freed:
     """What a node keeps after its saved values were given back: the line of the backward that took them."""
 
-    __slots__ = ("place",)
+    __slots__ = ("code", "lasti")
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, code: CodeType, lasti: int) -> None:
+        self.code, self.lasti = code, lasti
+
+    @property
+    def place(self) -> Place:
+        """The user's line that took them."""
+        return Place(self.code, self.lasti)
 
 
 class Cut:
