@@ -220,8 +220,11 @@ def leading_to(targets: set[Node], order: Sequence[Node]) -> set[Node]:
 
 def fold(d: Any, shape: tuple[int, ...] | None, node: Node) -> Any:
     """Sum a broadcast gradient back to the shape it is the gradient of."""
-    extra = len(d.shape) - len(shape or ())
-    if shape is None or extra < 0 or any(n not in (1, m) for n, m in zip(shape, d.shape[extra:], strict=True)):
+    given = d.shape
+    extra = len(given) - len(shape or ())
+    if type(d) is ndarray and extra > 0 and given[extra:] == shape:  # a bias: by far the most frequent
+        return leading_sum(d, extra)
+    if shape is None or extra < 0 or any(n not in (1, m) for n, m in zip(shape, given[extra:], strict=True)):
         raise RuntimeError(
             explain(
                 f"{node.name()} returned a gradient of shape {tuple(d.shape)} for an input of shape {shape}",
@@ -230,10 +233,8 @@ def fold(d: Any, shape: tuple[int, ...] | None, node: Node) -> Any:
                 "sum over the dimensions that were broadcast in forward",
             )
         )
-    if type(d) is ndarray and d.shape[extra:] == shape:
-        return leading_sum(d, extra)
-    axes = (*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1 != d.shape[i + extra]))
-    total = add.reduce(d, axes) if isinstance(d, (ndarray, np.generic)) else d.sum(axes)
+    axes = (*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1 != given[i + extra]))
+    total = add.reduce(d, axes) if type(d) is ndarray or isinstance(d, np.generic) else BOUND["sum"](d, axes, False)
     return total if total.shape == shape else total.reshape(shape)
 
 

@@ -15,7 +15,9 @@ from pellucid.native.words import Array, product
 
 ndarray = np.ndarray
 LARGE = 1 << 16  # elements from which on two cores are faster than one
-MANY_ROWS = 1 << 15  # elements of a matrix whose rows are added up
+MANY_ROWS = 1 << 15  # elements of a matrix whose rows are added up by all cores
+FEW = 9216  # elements of a matrix up to which NumPy's BLAS multiplies it by a vector on one core
+ONES = {np.dtype(t): np.ones(FEW, t) for t in (np.float32, np.float64)}
 
 
 @native
@@ -151,6 +153,10 @@ def leading_sum(a: ndarray, count: int) -> ndarray:
     """
     shape = a.shape[count:]
     size = math.prod(shape)
+    if shape and size and a.size < FEW and a.dtype in ONES:  # in whatever order they lie: the same bits
+        rows = a.size // size
+        sums = ONES[a.dtype][:rows].dot(a.reshape(rows, size))  # 128 rows of 32: 1.2 µs, by NumPy's sum 4 to 6
+        return sums if sums.shape == shape else sums.reshape(shape)  # type: ignore[no-any-return]
     if a.size < MANY_ROWS or size < 8 or not leading_sum_loop.fits(a):
         return np.add.reduce(a, tuple(range(count)))  # type: ignore[no-any-return]
     rows, part = a.size // size, part_of(size)

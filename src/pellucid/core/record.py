@@ -394,7 +394,7 @@ def _any(p: Primitive) -> Operation:
             if type(y) is not ndarray:
                 y = asarray(y)
         else:
-            y = tuple([asarray(part) for part in y])
+            y = tuple([part if type(part) is ndarray else asarray(part) for part in y])
         for i in constant_inputs:
             parents[i] = None
         needs = tuple([parent is not None for parent in parents])
@@ -443,9 +443,10 @@ def _any(p: Primitive) -> Operation:
 
     def elsewhere(inputs: Any, params: tuple[Any, ...]) -> Any:
         """Arrays inside a rule are computed at once; all that is rare takes the careful way."""
-        if all(type(value) is ndarray for value in inputs):
-            return forward(tuple(inputs), *params) if variadic else forward(*inputs, *params)
-        return carefully(p, tuple(inputs), params)
+        for value in inputs:
+            if type(value) is not ndarray:
+                return carefully(p, tuple(inputs), params)
+        return forward(tuple(inputs), *params) if variadic else forward(*inputs, *params)
 
     return operation
 

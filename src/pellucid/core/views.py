@@ -15,10 +15,10 @@ from pellucid.errors import explain
 def current_node(tensor: Tensor) -> Node | None:
     """The node of a tensor; a view whose base was changed in place gets its history anew from the base."""
     view = tensor.window
-    if view is None or (
-        view.base.node is view.base_node
-        and (view.base.array is view.base_array or isinstance(tensor.array, np.ndarray))
-    ):
+    if view is None:
+        return tensor.node
+    base = view.base
+    if base.node is view.base_node and (base.array is view.base_array or isinstance(tensor.array, np.ndarray)):
         return tensor.node
     _refresh(tensor, view)
     return tensor.node

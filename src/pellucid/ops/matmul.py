@@ -34,12 +34,16 @@ FLOATS = (F32, F64)
 def swap(a: Any) -> Any:
     """The last two axes exchanged: a view."""
     n = a.ndim
-    return permute_row(a, (1, 0) if n == 2 else (*range(n - 2), n - 1, n - 2))
+    axes = (1, 0) if n == 2 else (*range(n - 2), n - 1, n - 2)
+    return a.transpose(axes) if type(a) is np.ndarray else permute_row(a, axes)
 
 
 def rows_of(a: Any) -> Any:
     """All leading axes as one: a matrix whose rows are the vectors along the last axis."""
-    return a if a.ndim == 2 else reshape_row(a, (prod(a.shape[:-1]), a.shape[-1]))
+    if a.ndim == 2:
+        return a
+    shape = (prod(a.shape[:-1]), a.shape[-1])
+    return a.reshape(shape) if type(a) is np.ndarray else reshape_row(a, shape)  # the row takes 0.5 µs more
 
 
 def column(a: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pellucid.core.large import ONES, leading_sum
 from pellucid.core.primitive import constant, general, multilinear
 from pellucid.core.record import bind
 from pellucid.ops.along import kept, line_samples
@@ -106,7 +107,13 @@ def _sum_all(a: np.ndarray) -> Any:
     return y if y.dtype.kind != "u" else y.astype(INT64)  # NumPy sums unsigned integers to uint64
 
 
+LEADING = tuple(range(64))  # the first axes, as many as there may be
+
+
 def _sum(a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
+    if axes and axes == LEADING[: len(axes)] and len(axes) < a.ndim and a.dtype in ONES:
+        y = leading_sum(a, len(axes))
+        return y.reshape(*(1,) * len(axes), *y.shape) if keepdim else y
     y = add_reduce(a, axes, None, None, keepdim)
     if not axes and a.dtype.kind in "bi":
         return np.asarray(y, INT64)  # NumPy leaves the dtype when nothing is added up

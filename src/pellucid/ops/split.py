@@ -37,7 +37,7 @@ def _put_together(parts: tuple[ndarray, ...], indices: Indices, shape: Shape) ->
 def _arrived(g: Sequence[Any], indices: Indices, shape: Shape) -> Any:
     """Put those gradients (or tangents) together that there are."""
     there = [(part, index) for part, index in zip(g, indices, strict=True) if part is not None]
-    return put_together_row([part for part, _ in there], tuple(index for _, index in there), shape)
+    return put_together_row([part for part, _ in there], tuple([index for _, index in there]), shape)
 
 
 put_together_row = bind(
@@ -58,7 +58,7 @@ def splitting(name: str) -> Row:
     """A row (a, indices) with one result per basic index, all of them views of disjoint parts."""
     return bind(
         general(
-            name, lambda a, indices: tuple(a[index] for index in indices), None, outputs=0,
+            name, lambda a, indices: tuple([a[index] for index in indices]), None, outputs=0,
             jvp=lambda tangents, y, inputs, params: BOUND[name](tangents[0], *params),
             pullback=lambda g, a_shape, indices: (_arrived(g, indices, a_shape),),
             batch=lambda op, a, indices: op(a, _behind_batch(indices)),

@@ -122,7 +122,7 @@ def composed(inputs: Sequence[Any], causal: bool, scale: float) -> tuple[Any]:
 
 def _fits(query: Any, key: Any, value: Any) -> bool:
     """Whether the row takes these: floats with the same leading dimensions, none empty."""
-    q, k, v = (tuple(each.array.shape) for each in (query, key, value))
+    q, k, v = query.array.shape, key.array.shape, value.array.shape
     return plain(query.array.dtype) in ONE and q[:-2] == k[:-2] == v[:-2] and 0 not in (*q, *k, *v)
 
 
@@ -162,7 +162,7 @@ def scaled_dot_product_attention(
     )
     if enable_gqa:
         key, value = _shared_heads(query, key, value)
-    factor = 1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
+    factor = 1 / math.sqrt(query.array.shape[-1] or 1) if scale is None else scale
     if attn_mask is None and not dropout_p and _fits(query, key, value):
         return attention_row(query, key, value, is_causal, factor)[0]
     weights = _weights(query, key, attn_mask, is_causal, factor)

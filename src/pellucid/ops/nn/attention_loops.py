@@ -7,6 +7,8 @@ Queries, keys and values are read where they lie: (batch, heads, length, width) 
 What is made is laid out like them: models that split rows into heads get rows back without a copy.
 """
 
+from functools import lru_cache
+
 import numpy as np
 from numpy import ndarray
 
@@ -143,8 +145,9 @@ def fit(query: ndarray, key: ndarray, value: ndarray) -> bool:
 def _seen(x: ndarray) -> ndarray:
     """As (batch, heads, length, width), with rows that lie in one piece and apart from one another."""
     x = x if x.ndim == 4 else x[:, None]
-    apart, own = x.strides[2], x.shape[3] * x.itemsize
-    if x.strides[3] != x.itemsize or apart < own or apart % x.itemsize or min(x.strides) < 0:
+    item, strides = x.itemsize, x.strides
+    apart = strides[2]
+    if strides[3] != item or apart < x.shape[3] * item or apart % item or min(strides) < 0:
         return np.ascontiguousarray(x)
     return x
 
@@ -159,12 +162,17 @@ def _fresh(like: ndarray, width: int) -> ndarray:
 
 def _places(*arrays: ndarray) -> ndarray:
     """How far apart the examples, the heads and the rows of each are."""
-    return np.array([stride // each.itemsize for each in arrays for stride in each.strides[:3]], np.int64)
+    return _apart(arrays[0].itemsize, *[each.strides for each in arrays])
+
+
+@lru_cache(maxsize=64)  # the same at every step, and an array of a list takes 3 µs
+def _apart(itemsize: int, *strides: tuple[int, ...]) -> ndarray:
+    return np.array([stride // itemsize for each in strides for stride in each[:3]], np.int64)
 
 
 def forward(query: ndarray, key: ndarray, value: ndarray, causal: bool, scale: float) -> tuple[ndarray, ...]:
     """The result, and the logarithms of the sums of the scores' exponentials."""
-    q, k, v = (_seen(each) for each in (query, key, value))
+    q, k, v = _seen(query), _seen(key), _seen(value)
     batch, heads, queries, width = q.shape
     keys, depth = v.shape[2:]
     levels, out = np.empty((*query.shape[:-1], 1), q.dtype), _fresh(q, depth)
@@ -180,7 +188,7 @@ def gradients(
     g: ndarray, query: ndarray, key: ndarray, value: ndarray, out: ndarray, levels: ndarray, causal: bool, scale: float
 ) -> tuple[ndarray, ...]:
     """The gradients of query, key and value."""
-    g, q, k, v, y = (_seen(each) for each in (g, query, key, value, out))
+    g, q, k, v, y = _seen(g), _seen(query), _seen(key), _seen(value), _seen(out)
     batch, heads, queries, width = q.shape
     keys, depth = v.shape[2:]
     found = [_fresh(each, each.shape[3]) for each in (q, k, v)]

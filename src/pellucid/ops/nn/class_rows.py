@@ -72,15 +72,11 @@ def ignored_in(target: np.ndarray, classes: int, ignore: int) -> np.ndarray | No
 
     Seen as unsigned a negative number is a very large one: one comparison finds all that are no class.
     """
-    if 0 <= ignore < classes:
-        ignored = target == ignore
-        outside = target.view(np.uint64) >= classes
-    else:
-        outside = target.view(np.uint64) >= classes
-        if not np.count_nonzero(outside):
-            return None
-        ignored = target == ignore
-        outside &= ~ignored
+    unsigned = target.view(np.uint64)
+    if not 0 <= ignore < classes and (not target.size or maximum_reduce(unsigned, None) < classes):
+        return None
+    ignored = target == ignore
+    outside = (unsigned >= classes) & ~ignored
     if np.count_nonzero(outside):
         bad = int(target[outside][0])
         way = "count the classes from 0" if bad == classes else "ignore_index names a target to leave out"
@@ -140,7 +136,7 @@ def _reduced(losses: np.ndarray, counts: np.ndarray, ignored: np.ndarray | None,
     """The losses as they count, or what they add up to; the mean of none is NaN."""
     if reduce == "mean" and ignored is not None and ignored.all():
         return np.asarray(np.nan, losses.dtype)
-    return np.dot(losses.reshape(-1), counts.reshape(-1)) if reduce else losses * counts
+    return losses.reshape(-1).dot(counts.reshape(-1)) if reduce else losses * counts
 
 
 def _nll(a: np.ndarray, target: np.ndarray, counts: np.ndarray, ignore: int, reduce: str) -> Any:

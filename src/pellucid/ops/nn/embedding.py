@@ -73,9 +73,10 @@ def check_index(name: str, index: Any, count: int, error: type[Exception], what:
         )
     array = index.array
     if type(array) is ndarray and array.size:
-        low, high = int(np.minimum.reduce(array, None)), int(np.maximum.reduce(array, None))
-        if low < 0 or high >= count:
-            raise refusal(error, what, f"the index goes from {low} to {high}, the table has {count} rows")
+        unsigned = array.view(f"u{array.itemsize}")  # a negative number is a very large one: one pass finds both ends
+        if np.maximum.reduce(unsigned, None) >= count:
+            given = f"the index goes from {array.min()} to {array.max()}"
+            raise refusal(error, what, f"{given}, the table has {count} rows")
     return index
 
 
@@ -133,8 +134,9 @@ def embedding(
     tensor([[4., 5.],
             [0., 1.]])
     """
-    expect(weight.ndim == 2, "'weight' must be 2-D")
-    count = weight.shape[0]
+    table = weight.array.shape
+    expect(len(table) == 2, "'weight' must be 2-D")
+    count = table[0]
     padding = padding_of(padding_idx, count, AssertionError)
     index = check_index("embedding", input, count, IndexError, "index out of range in self")
     if max_norm is not None:

@@ -92,11 +92,12 @@ def raise_rows(out: np.ndarray, column: np.ndarray) -> None:
 
 def moments_of(a: np.ndarray, layout: Layout, eps: float, centred: bool) -> np.ndarray:
     """For each group its mean, 1 / sqrt(var + eps), var, and whether a mean is far from 0, along a new first axis."""
-    x, dtype = a.reshape(layout.view), a.dtype
+    dtype = a.dtype
     out = np.zeros((4, *layout.moments), dtype)
     if norm_loops.fit(layout, a):
         norm_loops.moments(a, out, layout, eps, centred)
         return out
+    x = a.reshape(layout.view)
     mean, rstd, var = out[0], out[1], out[2]
     share = number(1 / layout.size, dtype)
     sums, squares = _sums(x, layout)

@@ -11,6 +11,8 @@ import numpy as np
 from pellucid.native import native, part_of
 from pellucid.native.words import Array, sqrt
 
+add_reduce = np.add.reduce
+
 
 @native
 def moments_loop(
@@ -182,9 +184,11 @@ def gradients(
         part = part_of(n)
         dw, db = np.zeros((2, -(-rows // part), n), x.dtype)
         rows_back_loop(rows, n, g, x, w, found, dx, dw, db, n, rows, part, centred)
-        return dx, dw.sum(0), db.sum(0)
+        if len(dw) == 1:
+            return dx, dw[0], db[0]
+        return dx, add_reduce(dw, 0), add_reduce(db, 0)
     outer, groups, run = extent(layout)
     dw, db = np.empty((2, groups, view[2]), x.dtype)
     blocks_back_loop(groups, outer * run, g, x, w, found, dx, dw, db, outer, groups, view[2], view[3], view[1])
     each = (-1, view[1] * view[2])
-    return dx, dw.reshape(each).sum(0), db.reshape(each).sum(0)
+    return dx, add_reduce(dw.reshape(each), 0), add_reduce(db.reshape(each), 0)
