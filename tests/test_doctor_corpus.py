@@ -42,7 +42,7 @@ def diagnosis(path: Path) -> list[Finding]:
         runpy.run_path(str(path), run_name="__main__")
     trace = watch.trace
     assert not watch.failures, watch
-    assert trace.backwards or trace.asked_for or trace.crash, "nothing was trained, so nothing is proven"
+    assert trace.open.number or trace.asked_for or trace.crash, "nothing was trained, so nothing is proven"
     return [finding for finding in watch.findings if finding.severity != "info"]
 
 

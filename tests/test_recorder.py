@@ -444,6 +444,32 @@ def test_older_steps_give_way(tmp_path):
     assert (tmp_path / "f").stat().st_size < 750_000
 
 
+def test_the_memory_of_steps_that_are_gone_serves_again(tmp_path):
+    model = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    snapshots = []
+    with Recorder(model, optimizer, tmp_path / "f", keep=2) as recorder:
+        for _ in range(8):
+            optimizer.zero_grad()
+            model(torch.randn(5, 4)).square().mean().backward()
+            optimizer.step()
+            snapshots += recorder.steps[-1].snapshot
+    assert len(snapshots) == 7  # the first step finds the parameters out
+    assert len({id(array) for array in snapshots}) == 3  # two steps that are kept, and the one that runs
+
+
+def test_integers_are_recorded_as_they_are_used(tmp_path):
+    model, labels = nn.Linear(4, 3), torch.arange(6).view(2, 3) % 3
+
+    def loss():
+        return nn.functional.cross_entropy(model(torch.randn(6, 4)), labels.view(-1) * 2 % 3)
+
+    train(lambda: (model, loss), tmp_path / "f")
+    record = read_record(tmp_path / "f")
+    assert not {"mul", "remainder", "reshape"} & {each.name for each in record.steps[-1].operations}
+    assert replay(tmp_path / "f").exact
+
+
 def test_a_step_that_is_too_large_is_not_recorded(tmp_path):
     with pytest.warns(UserWarning, match="larger limit="):
         train(perceptron, tmp_path / "f", steps=3, dump=False, limit=300)

@@ -84,6 +84,11 @@ def tell(mode: Any, p: Primitive, inputs: Any, params: tuple[Any, ...], result: 
     return result
 
 
+def tensor_of(other: Any, array: Any) -> Tensor:
+    """The second input as observers are told of it: a number is the tensor that it stands for."""
+    return other if isinstance(other, Tensor) else wrap(array)
+
+
 def attach(method: str, operation: Operation) -> None:
     """Make a function a method of tensors and of every other kind of array; operators get their reflected form."""
     setattr(Operators, method, operation)
@@ -120,7 +125,9 @@ def _unary(p: Primitive) -> Operation:
         x = input.array
         dtype = x.dtype
         mode = mode_in_force()
-        if (dtype is not F32 and dtype is not F64) or (mode is not None and mode.attentive):
+        if dtype is not F32 and dtype is not F64:
+            return carefully(p, (input,), ())
+        if mode is not None and mode.attentive and (flat or not mode.told):
             return carefully(p, (input,), ())
         try:
             y = forward(x)
@@ -131,7 +138,7 @@ def _unary(p: Primitive) -> Operation:
         made = new(Tensor)
         made.array, made._grad, made.window = y, None, None
         parent = input.node if input.window is None else current_node(input)
-        if parent is None or mode is not None:
+        if parent is None or (mode is not None and not mode.told):
             made.node = None
             if mode is None or (parent is None and not mode.inference):
                 made.cut = cut_beyond(input)
@@ -139,7 +146,7 @@ def _unary(p: Primitive) -> Operation:
                 made.cut = mode
                 if parent is not None and mode.region is not None and mode.region.open:
                     crossed(mode.region, p.name, (parent,))
-            return made
+            return made if mode is None or not mode.told else tell(mode, p, (input,), (), made)
         if flat:
             return cut_off(p, (input,), made)
         made.cut = None
@@ -155,7 +162,7 @@ def _unary(p: Primitive) -> Operation:
         node.code, node.lasti = code, frame.f_lasti
         if EXPOSED:
             note_exposed(node)
-        return made
+        return made if mode is None else tell(mode, p, (input,), (), made)
 
     return operation
 
@@ -182,7 +189,7 @@ def _binary(p: Primitive) -> Operation:
         mode = mode_in_force()
         if dtype is not F32 and dtype is not F64:
             return carefully(p, (input, other), ())
-        if mode is not None and mode.attentive and not (mode.told and isinstance(other, Tensor) and not flat):
+        if mode is not None and mode.attentive and (flat or not mode.told):
             return carefully(p, (input, other), ())
         if x.size >= many:
             return operate_on_many(input, other)  # type: ignore[misc]
@@ -217,7 +224,7 @@ def _binary(p: Primitive) -> Operation:
         if first is None:
             if second is None:
                 made.node, made.cut = None, cut_beyond(input) or cut_beyond(other)
-                return made if mode is None else tell(mode, p, (input, other), (), made)
+                return made if mode is None else tell(mode, p, (input, tensor_of(other, z)), (), made)
             keep, shape = keep_second, second.shape
             stretched = other_shape or x.shape != shape
             if input.cut is not None:
@@ -243,7 +250,7 @@ def _binary(p: Primitive) -> Operation:
         node.code, node.lasti = code, frame.f_lasti
         if EXPOSED:
             note_exposed(node)
-        return made if mode is None else tell(mode, p, (input, other), (), made)
+        return made if mode is None else tell(mode, p, (input, tensor_of(other, z)), (), made)
 
     return operation
 
@@ -268,7 +275,7 @@ def _unary_with_params(p: Primitive) -> Operation:
         mode = mode_in_force()
         if not (dtype is F32 or dtype is F64 or (any_dtype and type(x) is ndarray)):
             return carefully(p, (input,), params)
-        if mode is not None and (mode.attentive or view) and not (mode.told and input.node is not None):
+        if mode is not None and (mode.attentive or view) and not mode.told:
             return carefully(p, (input,), params)
         try:
             y = forward(x, *params)

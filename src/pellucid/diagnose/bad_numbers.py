@@ -232,6 +232,7 @@ def _spreads(operation: Operation, done: Pass) -> bool:
 
 
 def _forward_root(done: Pass, operation: Operation) -> Root:
+    operation = _within(done, operation)
     index, label, count = _where_bad(operation)
     arrays = [value.array for value in operation.inputs if value.array is not None]
     elements = meeting(arrays, operation.output.shape, index)
@@ -240,10 +241,26 @@ def _forward_root(done: Pass, operation: Operation) -> Root:
     given = " and ".join(_value_at(value, index, operation.output.shape) for value in operation.inputs)
     return Root(
         code, operation.spot, cause,
-        f"{operation.name} gave {label} at index {index} from {given}; {count} of {operation.output.size} elements are "
-        f"not finite{_inside(operation)}; first seen in pass {done.number}",
+        f"{operation.name} gave {label}{_spread(operation, index, given, count)}{_inside(operation)}; first seen in "
+        f"pass {done.number}",
         fix, done.number, _made_by(operation),
     )  # fmt: skip
+
+
+def _spread(operation: Operation, index: tuple[int, ...], given: str, count: int) -> str:
+    """Where, from what, and in how many elements; a number has neither an index nor elements."""
+    if not index:
+        return f" from {given}"
+    return f" at index {index} from {given}; {count} of {operation.output.size} elements are not finite"
+
+
+def _within(done: Pass, operation: Operation) -> Operation:
+    """The operation inside of a function of the script's own (autograd.Function) in which its bad numbers begin."""
+    made = operation.output.array
+    for inner in reversed(done.operations) if operation.own else ():
+        if inner is not operation and inner.outputs and inner.output.array is made and made is not None:
+            return _source(inner.output)[1] or operation
+    return operation
 
 
 def _where_bad(operation: Operation) -> tuple[tuple[int, ...], str, int]:

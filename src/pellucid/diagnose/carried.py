@@ -4,6 +4,7 @@ import ast
 import linecache
 from collections.abc import Iterator
 
+from pellucid.core.provenance import Place
 from pellucid.diagnose.events import Backward, Operation, Pass, Value
 from pellucid.diagnose.finding import Spot
 
@@ -16,9 +17,9 @@ def carried_over(done: Pass, began: int) -> Operation | None:
     The line runs in every pass, so its value is carried along in the loop. Features that were computed once before the
     loop are no such value.
     """
-    taken = [(op, value.made_at) for op in done.operations for value in old_values(op, began)]
+    taken = old_values(done, began)
     lines = {operation.spot for operation in done.operations} if taken else set()
-    return next((op for op, made_at in taken if made_at is not None and Spot.of(made_at) in lines), None)
+    return next((op for op, made_at in taken if Spot.of(made_at) in lines), None)
 
 
 def entrance(operation: Operation, began: int) -> Spot:
@@ -36,13 +37,13 @@ def entrance(operation: Operation, began: int) -> Spot:
 
 def accumulators(done: Pass, began: int) -> list[Operation]:
     """The operations that add to their own result of an earlier step, with its graph: `total += loss`."""
-    return [op for op in done.operations if any(v.made_at == op.place for v in old_values(op, began))]
+    return list(dict.fromkeys(op for op, made_at in old_values(done, began) if made_at == op.place))
 
 
-def old_values(operation: Operation, began: int) -> list[Value]:
-    """The inputs of a recorded operation that an earlier step computed and that still have their graph."""
-    old = [value for value in operation.inputs if _is_old(value, began)]
-    return old if old and operation.recorded else []
+def old_values(done: Pass, began: int) -> list[tuple[Operation, Place]]:
+    """The recorded operations that took a value with its graph that an earlier step computed, and the line of that."""
+    old = [(op, v) for op in done.operations for v in op.inputs if v.born < began and _is_old(v, began)]
+    return [(op, value.made_at) for op, value in old if op.recorded and value.made_at is not None]
 
 
 def _is_old(value: Value, began: int) -> bool:

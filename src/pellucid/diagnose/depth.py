@@ -135,18 +135,18 @@ def _parameter(operation: Operation) -> Parameter | None:
 def _note_gains(found: Profile, path: list[Operation], flows: dict[Operation, list[Flow]]) -> None:
     strongest: dict[Spot, float] = {}
     for op in path:
-        on = [flow for flow in flows[op] if flow.into is None and flow.incoming > 0 and flow.outgoing > 0]
         if not (op.op in GAINING or is_weighted(op)):
             continue
+        on = [flow for flow in flows[op] if flow.into is None and flow.incoming > 0 and flow.outgoing > 0]
         if op.op in ("elman", "lstm", "gru"):
             inside = max((f.outgoing / f.incoming for f in flows[op] if f.incoming > 0), default=0.0)
             found.largest_inside = max(found.largest_inside, (inside, op), key=lambda pair: pair[0])
         if not on:
             continue
-        gain = math.log(max(max(flow.outgoing / flow.incoming for flow in on), LEAST))
-        found.gains[op.spot] = found.gains.get(op.spot, 0.0) + gain
-        if abs(gain) >= abs(strongest.get(op.spot, 0.0)):
-            strongest[op.spot], found.operations[op.spot] = gain, op
+        spot, gain = op.spot, math.log(max(*(flow.outgoing / flow.incoming for flow in on), LEAST))
+        found.gains[spot] = found.gains.get(spot, 0.0) + gain
+        if abs(gain) >= abs(strongest.get(spot, 0.0)):
+            strongest[spot], found.operations[spot] = gain, op
 
 
 def _ends(values: list[float]) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pellucid.core.aliasing import tick
+from pellucid.core.function import no_forward
 from pellucid.core.primitive import Primitive
 from pellucid.core.provenance import Place
 from pellucid.diagnose.finding import Spot
@@ -36,7 +37,7 @@ class Value:
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def floating(self) -> bool:
@@ -80,7 +81,13 @@ class Operation:
     @property
     def recorded(self) -> bool:
         """Whether gradients can pass through it."""
-        return any(value.requires_grad for value in self.outputs)
+        outputs = self.outputs  # rules ask often, and mostly the first one tells
+        return bool(outputs) and (outputs[0].requires_grad or any(value.requires_grad for value in outputs[1:]))
+
+    @property
+    def own(self) -> bool:
+        """Whether it is a function of the script's own: a subclass of autograd.Function."""
+        return self.primitive is not None and self.primitive.forward is no_forward
 
     @property
     def cuts(self) -> bool:
@@ -348,13 +355,13 @@ class Pass:
 
     def measure(self) -> None:
         """Measure the gradients, before rules look at them: most passes of a long run go without."""
-        before: tuple[Any, float, int] = (None, 0.0, 0)
+        known: dict[int, tuple[float, int]] = {}  # what an operation passes on is what arrives at others
         for flow in self.flows:
-            if before[0] is not flow.arriving:  # one operation passes the same gradient to several inputs
-                before = (flow.arriving, *measured(flow.arriving))
-            _, flow.incoming, flow.incoming_size = before
-            g = flow.gradient
-            flow.outgoing, flow.outgoing_size = norm_of(g), g.size if type(g) is np.ndarray else int(np.size(g))
+            for g in (flow.arriving, flow.gradient):
+                if id(g) not in known:
+                    known[id(g)] = measured(g)
+            flow.incoming, flow.incoming_size = known[id(flow.arriving)]
+            flow.outgoing, flow.outgoing_size = known[id(flow.gradient)]
             if not math.isfinite(flow.outgoing) and math.isfinite(flow.incoming) and not is_finite(flow.gradient):
                 self.bad_gradients.append(flow)
 
@@ -370,6 +377,10 @@ class Pass:
 
 def is_finite(array: Any) -> bool:
     """Whether an array has no NaN and no Inf; arrays of other kinds count as finite."""
+    if type(array) is np.ndarray and array.dtype is FLOAT:
+        flat = array.reshape(-1)
+        if math.isfinite(flat.dot(flat)):
+            return True
     if isinstance(array, np.generic):
         array = np.asarray(array)
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fcV":
@@ -378,7 +389,7 @@ def is_finite(array: Any) -> bool:
         array = array.astype(np.float32)
     if array.dtype.kind == "f":  # one pass of BLAS, which warns of nothing; np.errstate would take longer than that
         flat = array.reshape(-1)
-        if math.isfinite(np.dot(flat, flat)):
+        if math.isfinite(flat.dot(flat)):
             return True
     return bool(np.isfinite(array).all())
 
@@ -397,14 +408,19 @@ def measured(g: Any) -> tuple[float, int]:
         return norm_of(g), g.size
     parts: list[Any] = g if isinstance(g, list) else [g]
     coming = [getattr(part, "array", part) for part in parts if part is not None]
-    return math.hypot(*map(norm_of, coming)), sum(int(np.size(part)) for part in coming)
+    return math.hypot(*map(norm_of, coming)), sum(map(_size_of, coming))
+
+
+def _size_of(array: Any) -> int:
+    """The number of elements, also of the kinds of arrays that a transform works with; 1 for a number."""
+    return math.prod(getattr(array, "shape", None) or ())
 
 
 def norm_of(array: Any) -> float:
     """The Euclidean norm of an array, without overflow in the squares."""
     if type(array) is np.ndarray and array.dtype is FLOAT:
         flat = array.reshape(-1)
-        squared = float(np.dot(flat, flat))
+        squared = float(flat.dot(flat))
         if 1e-30 < squared < 1e38:
             return math.sqrt(squared)
         if not flat.any():

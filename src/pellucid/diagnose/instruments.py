@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import numpy as np
+
 import pellucid
 from pellucid.core import modes
 from pellucid.core.backward import oldest_first
@@ -28,6 +30,7 @@ from pellucid.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
+from pellucid.transforms import reverse
 
 LOSSES = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
 
@@ -158,6 +161,7 @@ def _loop(trace: Trace) -> Iterator[tuple[Any, str, Wrapper]]:
     yield LRScheduler, "step", functools.partial(_scheduled, trace)
     yield pellucid.autograd, "grad", functools.partial(_asked, trace)
     yield pellucid.autograd, "backward", functools.partial(heard_backward, trace)
+    yield reverse, "pulled_back", functools.partial(_pulled_back, trace)
 
 
 def _held_by(optimizer: Any) -> list[Tensor]:
@@ -219,6 +223,36 @@ def _asked(trace: Trace, original: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return grad
+
+
+def _pulled_back(trace: Trace, original: Callable[..., Any]) -> Callable[..., Any]:
+    """torch.func.grad and vjp: the rules look at their pass; for the loop, whose parameters are others, it is none."""
+
+    @functools.wraps(original)
+    def pulled_back(scope: Any, outputs: Sequence[Tensor], seeds: Any, inputs: Sequence[Tensor], **kwargs: Any) -> Any:
+        if trace.open.backward is not None or not _is_whole(scope, outputs):
+            return original(scope, outputs, seeds, inputs, **kwargs)
+        event = trace.begin_backward(outputs[0], False)
+        event.asked = True
+        trace.loop.pop()
+        try:
+            result = original(scope, outputs, seeds, inputs, **kwargs)
+        except BaseException as error:
+            trace.end_backward(event, error)
+            raise
+        arguments = [trace.parameter_of(tensor) for tensor in inputs]
+        trace.end_backward(event, None, {p: g for p, g in zip(arguments, result, strict=True) if p is not None})
+        return result
+
+    return pulled_back
+
+
+def _is_whole(scope: Any, outputs: Sequence[Tensor]) -> bool:
+    """Whether a transform pulls back one number, a loss, and is itself no part of a larger graph or of a vmap."""
+    if len(outputs) != 1 or current_node(outputs[0]) is None:
+        return False
+    array = outputs[0].array
+    return isinstance(array, np.ndarray) and array.size == 1 and not scope.seen_outside(outputs)
 
 
 def _are_trained(trace: Trace, asked: list[Known | None], root: Tensor) -> bool:

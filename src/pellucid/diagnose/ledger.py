@@ -41,13 +41,14 @@ class Ledger:
         self.seen.add(done.number)
         search = Search(done, trace)
         reached = frozenset() if done.backward is None else done.backward.reached
+        complete = done.backward is not None and (done.backward.error is None or search.fatal)
         for parameter, values in search.starts().items():
             if parameter in reached and any(parameter.gradient_norms) and not search.fatal:
                 self.connected.add(parameter)
                 continue
             if search.reaches(values):
                 self.connected.add(parameter)
-            if done.backward is not None and (parameter.optimizers or not trace.optimizers):
+            if complete and (parameter.optimizers or not trace.optimizers):
                 self.cuts.extend(search.cuts(parameter, values))
         self.cuts.extend(search.dead_terms())
         self.cuts.extend(search.crashed())
@@ -70,12 +71,22 @@ class Ledger:
         yield from (cut for cut in self.cuts if cut.parameter is None)
         yield from self._fatal_ones()
         for parameter in silent:
-            cuts = [cut for cut in self.cuts if cut.parameter is parameter and not cut.fatal]
+            cuts = [cut for cut in self.cuts_of(parameter) if not cut.fatal]
             if parameter.reached and parameter not in only_asked:  # zeros came: only a step function makes them
                 cuts = [cut for cut in cuts if cut.operation is not None and cut.operation.op in STEPS]
             relevant = [cut for cut in cuts if serves(cut, trace)] or cuts
             if relevant:
                 yield min(relevant, key=lambda cut: cut.likelihood)
+
+    def cuts_of(self, parameter: Parameter) -> list[Cut]:
+        """The places where the values of a parameter left the graph.
+
+        Guesses count if they begin with the first pass: a number that the loss needs is taken before the first loss,
+        one that is only logged is taken after it.
+        """
+        cuts = [cut for cut in self.cuts if cut.parameter is parameter]
+        known = [cut for cut in cuts if not cut.guessed]
+        return known or (cuts if any(cut.number == min(self.seen) for cut in cuts) else [])
 
     def _fatal_ones(self) -> list[Cut]:
         fatal = [cut for cut in self.cuts if cut.fatal and cut.parameter is not None]

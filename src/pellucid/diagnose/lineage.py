@@ -3,12 +3,14 @@
 A pass is searched while its values are there. What was found is kept by the ledger (ledger.py).
 """
 
+import ast
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from pellucid.diagnose.events import Flow, Operation, Parameter, Pass, Value
 from pellucid.diagnose.finding import Spot
 from pellucid.diagnose.trace import Trace
+from pellucid.diagnose.values import statement_on
 
 DETACHING = frozenset(("detach", "detach_", "data"))
 WRAPPING = DETACHING | {"Variable", "Parameter"}  # what was cut off stays the tensor it is
@@ -23,6 +25,8 @@ LINEAR = frozenset(
      "select", "slice", "index", "unbind", "squeeze0", "squeeze1", "squeeze2", "unsqueeze", "expand", "cast", "clone")
 )  # fmt: skip
 SCALING = frozenset(("mul", "div"))
+# Methods that store what they are given.
+KEEPING = frozenset(("append", "extend", "add", "insert", "put", "update", "setdefault"))
 DRAWS = frozenset(("sample", "multinomial", "poisson", "drawn_bernoulli", "drawn_normal"))
 # What becomes of a value that was cut off, the likeliest slip first.
 FEEDS, MEETS, CHOOSES = range(3)
@@ -40,19 +44,21 @@ class Cut:
     hopeless: bool = False  # nothing that wants a gradient, or should, joins the value on its way to the loss
     fate: int = MEETS  # FEEDS: layers that learn take it in; MEETS: only the loss does; CHOOSES: it picked data
     fatal: bool = False  # the loss wants no gradient at all: backward() refused
+    blocked: bool = False  # another cut lies on every way from here to the loss: mending this one would not help
+    guessed: bool = False  # a number went out to Python, and nothing that came back is known to be made of it
 
     @property
     def order(self) -> int:
         return 0 if self.operation is None else self.operation.order
 
     @property
-    def likelihood(self) -> tuple[bool, bool, int, int, int]:
+    def likelihood(self) -> tuple[bool, bool, bool, int, int, int]:
         """What to compare the cuts of one parameter by: the smallest is to blame.
 
         A network that acts under no_grad and then learns from what it did is run twice: the path to the loss is the
         second run. Targets and old log-probabilities meet the loss only, features go on into layers that learn.
         """
-        return self.fate == CHOOSES, not self.hopeless, self.fate, self.number, self.order
+        return self.fate == CHOOSES, self.blocked, not self.hopeless, self.fate, self.number, self.order
 
 
 class Search:
@@ -73,6 +79,8 @@ class Search:
             if value.maker is not None:
                 self.results.setdefault(value.maker, []).append(value)
         self._outcomes: dict[Operation, tuple[bool, int]] = {}
+        self._guessed: set[Operation] = set()
+        self._blocked: dict[tuple[Operation, frozenset[Operation]], bool] = {}
 
     # --- what every parameter met
 
@@ -90,12 +98,17 @@ class Search:
         found = list(self._first_cuts(values))
         if not found:
             found = list(self._detours(values))
+        every = frozenset(found)
         for operation in dict.fromkeys(found):
             code, blamed = self._judged(operation)
             if operation not in self._outcomes:
                 self._outcomes[operation] = self._is_hopeless(operation), self._fate(operation)
             hopeless, fate = self._outcomes[operation]
-            yield Cut(code, spot_of(blamed, code), blamed, parameter, self.done.number, hopeless, fate, self.fatal)
+            blocked = len(every) > 1 and self._is_blocked(operation, every)
+            yield Cut(
+                code, spot_of(blamed, code), blamed, parameter, self.done.number, hopeless, fate, self.fatal, blocked,
+                operation in self._guessed,
+            )  # fmt: skip
 
     def reaches(self, values: Iterable[Value]) -> bool:
         """Whether one of these values has a part in the loss."""
@@ -168,6 +181,20 @@ class Search:
                 seen.update(fresh)
         return True
 
+    def _is_blocked(self, operation: Operation, cuts: frozenset[Operation]) -> bool:
+        """Whether every way from a cut to the loss leads through another one of these."""
+        if (operation, cuts) not in self._blocked:
+            stack = list(self.results.get(operation, ()))
+            seen = set(stack)
+            while stack:
+                for later in self.done.uses.get(stack.pop(), ()):
+                    if later in self.toward and later not in cuts:
+                        fresh = [value for value in self.results.get(later, ()) if value not in seen]
+                        stack.extend(fresh)
+                        seen.update(fresh)
+            self._blocked[operation, cuts] = bool(seen) and self.root not in seen
+        return self._blocked[operation, cuts]
+
     def _fate(self, operation: Operation) -> int:
         """What becomes of a value that was cut off; a number that was drawn or compared is another value."""
         stack = list(self.results.get(operation, ()))
@@ -210,9 +237,11 @@ class Search:
         if before:
             yield max(before, key=lambda out: out.order)
         elif departures and not self.reaches(values):
-            numbers = [out for out in departures if out.op in ("item", "float")]
+            numbers = [out for out in departures if out.op in ("item", "float") and not is_only_told(out.place.source)]
             last = max(self._strange_numbers(), default=0)
-            yield from [out for out in numbers if out.order < last or _is_function_of(out.inputs[0], values)][-1:]
+            guess = [out for out in numbers if out.order < last or _is_function_of(out.inputs[0], values)][-1:]
+            self._guessed.update(guess)
+            yield from guess
 
     def _strange_numbers(self) -> Iterator[int]:
         """When operations on the way to the loss took numbers that nobody would write into a program."""
@@ -250,11 +279,13 @@ class Search:
     def _lost_behind(self, term: Value, terms: set[Value], limit: int = 500) -> Operation | None:
         """The first operation behind a term that lost the graph of a parameter which learns.
 
-        A sample or a label made by argmax is data to whom it is given: a detach further on is the likelier slip.
+        A sample or a label made by argmax is data to whom it is given: a cut elsewhere is the likelier slip.
         """
         found, stack, seen = [], [term], {term}
+        drawn: set[Value] = set()  # what samples were drawn with
         while stack and limit:
-            maker, limit = stack.pop().maker, limit - 1
+            value, limit = stack.pop(), limit - 1
+            maker = value.maker
             if maker is None or maker.recorded:
                 continue
             if any(_is_held_frozen(value) for value in maker.inputs):
@@ -263,10 +294,12 @@ class Search:
             cancels = maker.op in DETACHING and lost and lost[0] in terms  # loss - loss.detach() is meant
             if not cancels and any(_learns(value) for value in lost):
                 found.append(maker)
-            fresh = [value for value in maker.inputs if value not in seen and not value.requires_grad]
+            fresh = [each for each in maker.inputs if each not in seen and not each.requires_grad]
+            if maker.op in DRAWS or value in drawn:
+                drawn.update((*fresh, *maker.inputs))
             stack.extend(fresh)
             seen.update(fresh)
-        return min(found, key=lambda operation: (is_discrete(operation), operation.order), default=None)
+        return min(found, key=lambda op: (is_discrete(op) or not drawn.isdisjoint(op.outputs), op.order), default=None)
 
     def _recognised(self, value: Value) -> Operation | None:
         """The way out of a number that Python has scaled or summed since: `0.01 * penalty.item()`."""
@@ -328,6 +361,18 @@ def is_discrete(operation: Operation) -> bool:
         return True
     row = operation.primitive
     return row is not None and row.pullback is None and bool(row.rules) and all(rule is None for rule in row.rules)
+
+
+def is_only_told(line: str) -> bool:
+    """Whether a statement gives its numbers to a reader and not to the program: print, a logger, a progress bar.
+
+    >>> [is_only_told(line) for line in ("print(step, s.item())", "s = scale.item()", "kept.append(s.item())")]
+    [True, False, False]
+    """
+    statement = statement_on(line)
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    keeps = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in KEEPING
+    return call is not None and not keeps
 
 
 def _is_multiple(number: float, of: float) -> bool:

@@ -3,7 +3,7 @@
 import weakref
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from math import isfinite
+from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -74,10 +74,11 @@ class Loop(Values):
         loss = float(np.real(np.add.reduce(array, axis=None))) if isinstance(array, np.ndarray) else float("nan")
         held = frozenset(p for p, tensor in self._alive() if _has_gradient(tensor))
         event = Backward(
-            here(), self._count(), self.open.number, loss, tuple(np.shape(array)), self.value_of(root), len(graph),
+            here(), self._count(), self.open.number, loss, tuple(array.shape), self.value_of(root), len(graph),
             self.open.number - began, held, retain_graph=retain_graph, inside_step=self._inside_step,
         )  # fmt: skip
         self.open.backward = event
+        self._flows_before = len(self.open.flows)
         self.loop.append(event)
         self.roots.append((weakref.ref(root), event))
         return event
@@ -87,7 +88,8 @@ class Loop(Values):
     ) -> None:
         """`backward()` has returned or raised: the pass is complete. `autograd.grad` has returned the gradients."""
         event.error = error
-        reached = {flow.into for flow in self.open.flows if flow.into is not None}
+        own = self.open.flows[self._flows_before :]  # those before it are of autograd.grad within the forward
+        reached = {flow.into for flow in own if flow.into is not None}
         event.reached = frozenset(reached)
         for parameter in reached:
             parameter.reached += 1
@@ -100,7 +102,7 @@ class Loop(Values):
                 squares += norm * norm
                 if parameter in reached and len(parameter.gradient_norms) < REMEMBERED:
                     parameter.gradient_norms.append(norm)
-        event.gradient_norm = float(np.sqrt(squares))
+        event.gradient_norm = sqrt(squares)
         if error is None:
             self.close_pass()
 
@@ -166,7 +168,7 @@ class Loop(Values):
 
     def _held_leaf(self, tensor: Tensor) -> Parameter:
         """An optimizer holds a tensor that wants no gradient."""
-        shape = tuple(np.shape(tensor.array))
+        shape = tuple(tensor.array.shape)
         route = self._route_of(tensor) or (here(),)
         name = given_name(route) or f"tensor of shape {shape}"
         self.parameters[id(tensor)] = Parameter(
@@ -196,16 +198,16 @@ class Loop(Values):
             if tensor._grad is not None:
                 with_gradient.add(parameter)
             size = norm_of(old)
-            moved = norm_of(tensor.array - old) if np.shape(tensor.array) == np.shape(old) else float("inf")
+            moved = norm_of(tensor.array - old) if tensor.array.shape == old.shape else float("inf")
             finite = finite and (isfinite(size + moved) or is_finite(tensor.array))
             total, change = total + size * size, change + moved * moved
             if moved:
                 changed.add(parameter)
                 largest = max(largest, moved / (size + 1e-12))
-        ratio = float(np.sqrt(change) / (np.sqrt(total) + 1e-12))
+        ratio = sqrt(change) / (sqrt(total) + 1e-12)
         return Update(
             here(), self._count(), self.open.number, info, frozenset(changed), frozenset(with_gradient), ratio, largest,
-            rate, float(np.sqrt(total)), finite,
+            rate, sqrt(total), finite,
         )  # fmt: skip
 
     def _note_initialisation(self, target: Tensor) -> None:

@@ -1,6 +1,7 @@
 """How far the parameters moved with every step, by an optimizer or by hand, and which rate was set meanwhile."""
 
 import linecache
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +38,7 @@ class ByHand:
     def look(self, done: Pass, trace: Trace) -> None:
         """Compare with the pass before, if that was looked at."""
         event = done.backward
-        free = [] if event is None else [p for p in event.reached if not p.optimizers and np.prod(p.shape) <= SMALL]
+        free = [] if event is None else [p for p in event.reached if not p.optimizers and math.prod(p.shape) <= SMALL]
         now = {p: t.array for p in free if (t := p.tensor()) is not None and isinstance(t.array, np.ndarray)}
         if done.number == self._number + 1:
             self._compare(now, done.number - 1)
@@ -46,11 +47,12 @@ class ByHand:
     def _compare(self, now: dict[Parameter, Any], number: int) -> None:
         both = [(self._before[p], array) for p, array in now.items() if p in self._before]
         both = [(old, new) for old, new in both if old.shape == new.shape]
+        if not both:
+            return
         with np.errstate(all="ignore"):
             moved = float(np.sqrt(sum(norm_of(new - old) ** 2 for old, new in both)))
         size = float(np.sqrt(sum(norm_of(old) ** 2 for old, _ in both)))
-        if both:
-            self.steps.append(Step(number, moved / (size + 1e-12), size, 0.0))
+        self.steps.append(Step(number, moved / (size + 1e-12), size, 0.0))
 
     def place(self, trace: Trace) -> Spot | None:
         """The line that makes the steps."""

@@ -11,12 +11,27 @@ MOVING = frozenset((
     "index", "index_mask", "transpose", "movedim", "flip", "contiguous", "narrow", "getitem", "detach",
 ))  # fmt: skip
 
+WRITING = frozenset(("write", "replace"))  # the value before, then the part that takes its place
+JOINING = WRITING | {"stack", "cat"}
+
 
 def origin(value: Value | None) -> Operation | None:
     """The operation that computed a value, past those that only reshape, select or convert it."""
     maker = None if value is None else value.maker
     while maker is not None and maker.op in MOVING and maker.inputs:
         maker = maker.inputs[0].maker
+    return maker
+
+
+def origin_of_parts(value: Value | None) -> Operation | None:
+    """Like `origin`, also past a stack, a cat or an assignment to a part, if all parts were computed alike."""
+    maker = origin(value)
+    while maker is not None and maker.op in JOINING:
+        parts = maker.inputs[1:] if maker.op in WRITING else maker.inputs
+        makers = [origin_of_parts(part) for part in parts]
+        if not makers or makers[0] is None or any(made is None or made.op != makers[0].op for made in makers):
+            return maker
+        maker = makers[0]
     return maker
 
 

@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from types import TracebackType
 from typing import Any
 
@@ -34,6 +35,7 @@ __all__ = ["Recorder", "Step", "record_script"]
 ndarray = np.ndarray
 MEGABYTE = 1_000_000
 RANK = {"spike": 1, "exception": 2, "non-finite": 3, "signal": 4, "asked": 4}  # a file gives way to a higher one only
+SMALL = 8192  # elements; the squares of arrays up to that are summed together
 ENOUGH, MANY = 10, 50  # losses before a spike is looked for, and losses that are remembered
 
 
@@ -166,10 +168,13 @@ class Recorder:
 
     def _gradients(self) -> dict[int, np.ndarray]:
         """The gradients that the leaves of this step have, by slot."""
-        tape = self.tape
-        leaves = [*enumerate(tape.arranged.tensors), *((leaf.slot, leaf.tensor) for leaf in tape.given if leaf.grad)]
-        found = [(slot, tensor._grad) for slot, known in leaves if (tensor := known()) is not None]
-        arrays = {slot: grad.array for slot, grad in found if grad is not None and type(grad.array) is ndarray}
+        tape, arrays = self.tape, {}
+        others = [(leaf.slot, leaf.tensor) for leaf in tape.given if leaf.grad]
+        for slot, known in chain(enumerate(tape.arranged.tensors), others):
+            tensor = known()
+            grad = None if tensor is None else tensor._grad
+            if grad is not None and type(grad.array) is ndarray:
+                arrays[slot] = grad.array
         first = len(self.losses) == 1 and aliasing.latest > tape.began
         if first and any(written_since(array, tape.began) for array in arrays.values()):  # added to, not made anew
             tape.note("gradients of an earlier step were still in .grad: gradients are not compared")
@@ -200,11 +205,14 @@ class Recorder:
 
     def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         """A step is done: put it into the ring and begin the next."""
-        if not any(optimizer is each for each in self.optimizers):
+        if optimizer not in self.optimizers:
             self.optimizers.append(optimizer)
         if self.tape.overflow:
             self._say_too_large()
         elif self.losses:
+            if len(self.steps) == self.steps.maxlen:
+                gone = self.steps.popleft()
+                gone.arranged.spare = gone.snapshot
             self.steps.append(self._recorded())
             self._fit()
         self.number += 1
@@ -302,12 +310,18 @@ def squares_of(arrays: Iterable[np.ndarray]) -> float:
     >>> squares_of([np.array([3.0, 4.0]), np.ones((2, 2))])
     29.0
     """
-    total = 0.0
+    total, small = 0.0, []
     for array in arrays:
+        if array.size <= SMALL and array.dtype.char in "fd":
+            small.append(array)
+            continue
         flat = array.reshape(-1)
         if flat.dtype.itemsize <= 2:
             flat = flat.astype(np.float32)
         total += float(flat.dot(flat) if flat.dtype.kind != "c" else np.vdot(flat, flat).real)
+    if small:
+        flat = np.concatenate(small, axis=None)
+        total += float(flat.dot(flat))
     return total
 
 

@@ -27,8 +27,8 @@ def without_call(line: str, names: Collection[str]) -> str:
 
     >>> without_call("return torch.softmax(self.out(h), dim=1)", ("softmax",))
     'return self.out(h)'
-    >>> without_call("p = score.sigmoid()", ("sigmoid",))
-    'p = score'
+    >>> without_call("p = score.sigmoid()", ("sigmoid",)), without_call("p = self.sigmoid(score)", ("sigmoid",))
+    ('p = score', 'p = score')
     """
     tree = _parsed(line)
     dropped = _Dropped(names)
@@ -79,7 +79,13 @@ class _Dropped(ast.NodeTransformer):
         if isinstance(owner, (ast.Name, ast.Attribute)) and ast.unparse(owner) in ("torch", "F", "nn.functional"):
             owner = None
         first = node.args[0] if node.args and not isinstance(node.args[0], ast.Starred) else None
-        return first if owner is None else owner
+        return first if owner is None or _is_tensor(first) else owner
+
+
+def _is_tensor(argument: ast.expr | None) -> bool:
+    """Whether an argument is what a layer works on, as in self.softmax(scores), and not a dimension."""
+    number = isinstance(argument, (ast.Constant, ast.UnaryOp))
+    return argument is not None and not number and ast.unparse(argument) not in ("dim", "axis")
 
 
 def _parsed(line: str) -> ast.Module | None:

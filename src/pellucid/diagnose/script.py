@@ -38,7 +38,7 @@ def examine(
 
 def told(watch: doctor, script: str, exit_code: Any) -> str:
     """What the terminal shows after the script's own output."""
-    passes = len(watch.trace.backwards)
+    passes = max(len(watch.trace.backwards), watch.trace.open.number)  # those of torch.func are in no loop
     head = f"--- pellucid doctor: {os.path.basename(script)}, {passes} backward pass{'' if passes == 1 else 'es'}"
     lines = [head + (f"; stopped: {watch.stopped}" if watch.stopped else "")]
     if exit_code not in (0, None):

@@ -135,7 +135,7 @@ class Tape:
             first, now = self.count, self.entries[-1][-1]
             self.entries.append((p, [self.last_slot], params, first, len(outs), None, 0, now))
             self.count += len(outs)
-        elif self._picks_from_much(tensors, outs):
+        elif self._is_leaf_enough(tensors, outs):
             return
         else:
             first = self._emit(p, [self._slot(tensor) for tensor in tensors], params, None, len(outs))
@@ -173,21 +173,20 @@ class Tape:
     # --- which slot a tensor is
 
     def _slot(self, tensor: Tensor) -> int:
-        node = current_node(tensor)
+        node = tensor.node if tensor.window is None else current_node(tensor)
         if node is None:
             known = self.of_tensor.get(id(tensor))
             if known is not None and known[0]() is tensor and not written_since(tensor.array, known[2]):
                 return known[1]
-            return self._detached(tensor)
+            last = self.last
+            return self._detached(tensor) if last and tensor.array is last[0].array else self._enter(tensor)
         slot = self.of_node.get(node.born)
         if slot is None:
             return self._enter(tensor, node) if node.primitive is ACCUMULATE else self._revived(tensor, node)
         return slot
 
     def _detached(self, tensor: Tensor) -> int:
-        """A tensor without history: a result's values taken out of the graph (`detach`), or else a leaf."""
-        if not self.last or tensor.array is not self.last[0].array:  # the results before it are not held
-            return self._enter(tensor)
+        """A result's values taken out of the graph (`detach`): of the last one, as those before it are not held."""
         slot = self._emit(DETACH, [self.last_slot], (), None)
         self.of_tensor[id(tensor)] = weakref.ref(tensor), slot, self.entries[-1][-1]
         return slot
@@ -196,14 +195,14 @@ class Tape:
         """A tensor that nothing on the tape has made: copy its values."""
         array, slot = tensor.array, self.count
         self.count += 1
-        now = aliasing.tick()
+        reference = weakref.ref(tensor)
         if node is None:
-            self.of_tensor[id(tensor)] = weakref.ref(tensor), slot, now
+            self.of_tensor[id(tensor)] = reference, slot, aliasing.tick()
         else:
             self.of_node[node.born] = slot
             if not opaque:
-                self.parameters.add(tensor, node.born)
-        self.given.append(Given(slot, self._copy(array), node is not None, weakref.ref(tensor), opaque))
+                self.parameters.add(reference, node.born)
+        self.given.append(Given(slot, self._copy(array), node is not None, reference, opaque))
         if self.bytes + self.shared > self.limit or len(self.entries) > MOST_ENTRIES:  # nothing of this step is kept
             self.overflow = True
             self.entries, self.given, self.copies = [], [], {}
@@ -275,10 +274,16 @@ class Tape:
             if type(out.array) is np.ndarray:
                 self._enter(out, out.node, what)
 
-    def _picks_from_much(self, tensors: Any, outs: Any) -> bool:
-        """Whether an operation without graph reads a large tensor and gives a small one: a batch out of a dataset."""
-        largest = max((t.array.nbytes for t in tensors if id(t) not in self.of_tensor), default=0)
-        return largest > LARGE and 4 * sum(out.array.nbytes for out in outs) < largest
+    def _is_leaf_enough(self, tensors: Any, outs: Any) -> bool:
+        """Whether results without graph are copied when they are used, and what made them is not written down.
+
+        That is so for a few integers, which never are where something went wrong, and for a batch out of a dataset.
+        """
+        size = sum([out.array.nbytes for out in outs])
+        if size <= SMALL and outs[0].array.dtype.kind in "biu":
+            return True
+        largest = max([t.array.nbytes for t in tensors if id(t) not in self.of_tensor], default=0)
+        return largest > LARGE and 4 * size < largest
 
 
 def copy_of(array: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from pellucid.diagnose.loop import Loop
 from pellucid.diagnose.tapping import route_here
 from pellucid.diagnose.values import memory_of
 
+ndarray = np.ndarray
 HELD_BYTES = 1 << 29  # arrays held for the rules within one pass; beyond that the oldest go first
 
 
@@ -36,8 +37,6 @@ class Trace(Loop):
         operation = self._operation(p.name, Place(frame.f_code, frame.f_lasti), inputs, params)
         operation.primitive = p
         operation.outputs = tuple([self._new(out, operation) for out in outs])
-        for value in operation.outputs:
-            self._by_array[id(value.array)] = value
         self._note_node(operation, outs)
         self._note_numbers(operation)
         if not self.open.number and self.running is None and outs[0].node is None:
@@ -45,15 +44,14 @@ class Trace(Loop):
 
     def _operation(self, op: str, place: Place, inputs: tuple[Value, ...], params: tuple[Any, ...]) -> Operation:
         mode = modes.current()
-        operation = Operation(
-            op, place, inputs, params, (), self._count(), self.running, mode.grad, mode.by if not mode.grad else "",
-            mode.entered if not mode.grad else None, None if mode.grad else _line_within(mode.entered),
-        )  # fmt: skip
+        off: tuple[Any, ...] = () if mode.grad else (False, mode.by, mode.entered, _line_within(mode.entered))
+        operation = Operation(op, place, inputs, params, (), self._count(), self.running, *off)
         self.open.operations.append(operation)
         for value in inputs:
-            if value.parameter is not None and value.parameter.last_used != self.open.number:
-                value.parameter.used += 1
-                value.parameter.last_used = self.open.number
+            parameter = value.parameter
+            if parameter is not None and parameter.last_used != self.open.number:
+                parameter.used += 1
+                parameter.last_used = self.open.number
         return operation
 
     def _note_node(self, operation: Operation, outs: Sequence[Tensor]) -> None:
@@ -69,9 +67,11 @@ class Trace(Loop):
     def _note_numbers(self, operation: Operation) -> None:
         """Whether its results are finite; the arrays that wait for the rules stay within a bound."""
         for value in operation.outputs:
-            if value.array is not None:
-                self._held += value.array.nbytes
-                operation.finite = operation.finite and is_finite(value.array)
+            array = value.array
+            self._by_array[id(array)] = value
+            if array is not None:
+                self._held += array.nbytes
+                operation.finite = operation.finite and is_finite(array)
         if not operation.finite and operation.spoils():
             self.open.bad.append(operation)
         if self._held > HELD_BYTES:
@@ -85,13 +85,15 @@ class Trace(Loop):
 
     def gradient(self, node: Node, g: Any, parent: Node, d: Any) -> None:
         """A gradient went from one node to another."""
-        tensor = parent.tensor() if isinstance(parent, Leaf) else None
-        flow = Flow(
-            self._by_node.get(id(node)), node.primitive.name, node.place,
-            None if tensor is None else self.parameter_of(tensor),
-            None if isinstance(parent, Leaf) else self._by_node.get(id(parent)), g, getattr(d, "array", d),
-        )  # fmt: skip
-        self.open.flows.append(flow)
+        into = target = None
+        if isinstance(parent, Leaf):
+            tensor = parent.tensor()
+            into = None if tensor is None else self.parameter_of(tensor)
+        else:
+            target = self._by_node.get(id(parent))
+        gradient = d if type(d) is ndarray else getattr(d, "array", d)
+        operation = self._by_node.get(id(node))
+        self.open.flows.append(Flow(operation, node.primitive.name, node.place, into, target, g, gradient))
 
     def write(self, target: Tensor, name: str) -> None:
         """A tensor was written to in place."""

@@ -52,6 +52,7 @@ class Values:
         self._now = 0  # the number of the latest event
         self._named: tuple[int, ...] = ()  # what was known when parameters were named last
         self._held = 0
+        self._flows_before = 0  # gradients that had passed in this pass when backward began
         self._inside_step = False
 
     # --- questions
@@ -96,7 +97,7 @@ class Values:
         made_at = None if maker is None else maker.place
         numbers, shape, dtype = array, array.shape, array.dtype
         if not isinstance(array, np.ndarray):  # a kind of array that a transform works with
-            numbers, shape, dtype = None, tuple(np.shape(array)), np.dtype(dtype)
+            numbers, shape, dtype = None, tuple(array.shape), np.dtype(dtype)
         value = Value(shape, dtype, numbers, tensor.node is not None, maker, None, self.open.number, made_at)
         self._known[id(tensor)] = (weakref.ref(tensor), value)
         return value
@@ -121,7 +122,7 @@ class Values:
         if not isinstance(node, Leaf) and not own:
             return None
         route = self._route_of(tensor) or (node.place if isinstance(node, Leaf) else place or here(),)
-        shape = tuple(np.shape(tensor.array))
+        shape = tuple(tensor.array.shape)
         new = Parameter(
             given_name(route) or f"tensor of shape {shape}", shape, route[0], self._count(), weakref.ref(tensor),
             is_module_parameter=own, born=node.born if isinstance(node, Leaf) else tick(), route=route,
@@ -178,7 +179,7 @@ def owner_of(array: Any) -> Any:
 def given_name(route: tuple[Place, ...]) -> str:
     """The name that a tensor gets where it is made; of one that a function returns at once, where that is called."""
     for place in route:
-        statement = _statement(place.source)
+        statement = statement_on(place.source)
         if not isinstance(statement, ast.Return):
             return _target(statement)
     return ""
@@ -190,10 +191,10 @@ def name_on(line: str) -> str:
     >>> name_on("self.w = zeros(3)"), name_on("'w': zeros(3),"), name_on("p['w'] = zeros(3)"), name_on("zeros(3)")
     ('w', 'w', "p['w']", '')
     """
-    return _target(_statement(line))
+    return _target(statement_on(line))
 
 
-def _statement(line: str) -> ast.stmt | None:
+def statement_on(line: str) -> ast.stmt | None:
     """The statement on a line, if it stands there alone; of an entry of a dictionary, as one by itself."""
     for source in (line, f"{{{line}}}"):
         try:

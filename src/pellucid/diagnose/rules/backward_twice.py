@@ -8,6 +8,16 @@ from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 from pellucid.errors import FreedGraphError
 
+WALK_ONCE = (
+    "add the losses and walk once:\n- loss_a.backward()\n- loss_b.backward()\n+ (loss_a + loss_b).backward()\n"
+    "(or backward(retain_graph=True) the first time, if the second walk is meant)"
+)
+CUT_OFF = (
+    "give the loss of the first step a detached value, so that its walk ends there and leaves the graph to the second:"
+    "\n- discriminator(fake)\n+ discriminator(fake.detach())\n"
+    "(losses of one step are added: (loss_a + loss_b).backward())"
+)
+
 
 class BackwardTwice(Rule):
     """A graph gives its saved values back while backward() walks it; a second walk finds them gone.
@@ -28,8 +38,7 @@ class BackwardTwice(Rule):
         yield Finding(
             self.code, spot, "backward() walks a graph that an earlier backward() has walked and freed",
             f"the first walk was at line {first.line}; the values saved at line {error.recorded_at.line} are gone",
-            "add the losses and walk once:\n- loss_a.backward()\n- loss_b.backward()\n+ (loss_a + loss_b).backward()\n"
-            "(or backward(retain_graph=True) the first time, if the second walk is meant)",
+            CUT_OFF if len(trace.optimizers) > 1 and first != spot else WALK_ONCE,
             related=(
                 Related(first, "the first backward()"),
                 Related(Spot.of(error.recorded_at), "the operation whose saved values are gone"),

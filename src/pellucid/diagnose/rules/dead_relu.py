@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from pellucid.diagnose.events import Operation, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.measures import (
@@ -23,16 +25,19 @@ from pellucid.diagnose.trace import Trace
 DEAD = 0.95  # share of units that are off for every sample
 FEW = 4  # hidden units below which all may well be off by chance
 SAMPLES = 8  # samples below which nothing can be said
+RARELY = 0.005  # share of a layer's outputs that may be on where it is as good as dead
+MOST = 0.8  # share of units off for every sample of a batch, for the same
 
 
 @dataclass
 class Watched:
-    """What was seen of one ReLU: when it died, and which of its units have been on since."""
+    """What was seen of one ReLU: when it died, and which of its units have been on since, and how often."""
 
     operation: Operation
     since: int = -1  # the pass from which on it has been dead; -1: it is not
     looks: int = 0
     samples: int = 0
+    lit: int = 0  # outputs that were on since then
     on: Any = field(default=None)  # units that were on since then
     lowest: float = 0.0
     highest: float = 0.0
@@ -43,7 +48,8 @@ class DeadRelu(Rule):
 
     A very negative bias, a step that was too large, or inputs of one sign do it. In a healthy layer about half of the
     units are off for a given sample, and a few for all samples; here nearly all are off for the whole batch, in every
-    pass from some point on. A hinge loss that has become zero is no dead ReLU.
+    pass from some point on (or on for one sample in hundreds, which is not enough to learn from). A hinge loss that
+    has become zero is no dead ReLU.
     """
 
     code = "dead-relu"
@@ -61,12 +67,15 @@ class DeadRelu(Rule):
         given, result = array_of(operation.inputs[0]), array_of(operation.output)
         if given is None or result is None or not operation.finite:
             return
+        lit = int(np.count_nonzero(result > 0))
+        if lit > max(1 - DEAD, RARELY) * result.size:  # then more units than that are on for a sample
+            self._awake(site)
+            return
         axis = unit_axis(operation)
         off = per_unit(result <= 0, axis)
-        known = self.watched.get(site)
-        if off.mean() < DEAD or not (given.any() or operation.written_to):  # all zero: its weights are zero
-            if known is not None:
-                known.since, known.on = -1, None
+        dead = off.mean() >= DEAD or (off.mean() >= MOST and lit <= RARELY * result.size)
+        if not dead or not (given.any() or operation.written_to):  # all zero: its weights are zero
+            self._awake(site)
             return
         if is_penalty(operation, done) or (
             result.shape and result.shape[axis] < FEW and is_hidden(operation, done)
@@ -74,11 +83,17 @@ class DeadRelu(Rule):
             return
         known = self.watched.setdefault(site, Watched(operation))
         if known.since < 0 or known.on is None or known.on.shape != off.shape:
-            known.since, known.on, known.samples, known.looks = done.number, ~off, 0, 0
+            known.since, known.on, known.samples, known.looks, known.lit = done.number, ~off, 0, 0, 0
         known.on |= ~off
         known.looks += 1
+        known.lit += lit
         known.samples += result.size // off.size
         known.operation, known.lowest, known.highest = operation, float(given.min()), float(given.max())
+
+    def _awake(self, site: Site) -> None:
+        known = self.watched.get(site)
+        if known is not None:
+            known.since, known.on = -1, None
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         passes = max(len(trace.backwards), 1)
@@ -89,11 +104,8 @@ class DeadRelu(Rule):
 
     def finding(self, dead: Watched, trace: Trace) -> Finding:
         operation = dead.operation
-        units = int(dead.on.size)
         return Finding(
-            self.code, operation.spot,
-            f"{units - int(dead.on.sum())} of {units} units of this ReLU are off for every sample: they pass no "
-            "gradient and never learn again",
+            self.code, operation.spot, _words(dead),
             f"{describe(operation)}: its inputs lie between {dead.lowest:.3g} and {dead.highest:.3g} over "
             f"{dead.samples} samples in {dead.looks} passes, from pass {dead.since} on",
             "find what pushes its inputs below zero (a negative bias, a learning rate that is too high, inputs that "
@@ -204,8 +216,17 @@ def _is_relu(operation: Operation) -> bool:
 def _surely(dead: Watched, passes: int) -> bool:
     """Whether enough was seen, and nothing else explains it: few units need more samples."""
     units = dead.on.size
-    still = units - int(dead.on.sum()) >= DEAD * units
+    still = units - int(dead.on.sum()) >= DEAD * units or dead.lit <= RARELY * dead.samples * units
     return still and dead.samples >= (SAMPLES if units >= 8 else 2 * SAMPLES) and dead.looks >= min(2, passes)
+
+
+def _words(dead: Watched) -> str:
+    units, on = int(dead.on.size), int(dead.on.sum())
+    if units - on >= DEAD * units:
+        off = f"{units - on} of {units} units of this ReLU are off for every sample"
+        return f"{off}: they pass no gradient and never learn again"
+    off = f"this ReLU is off for {1 - dead.lit / (dead.samples * units):.2%} of what it gets"
+    return f"{off}: next to no gradient passes, and the layers before it hardly learn"
 
 
 def _made_here(operation: Operation, trace: Trace) -> tuple[Related, ...]:

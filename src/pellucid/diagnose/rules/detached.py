@@ -24,7 +24,8 @@ class Detached(CutRule, Rule):
 
     def fix(self, loss: Loss) -> str:
         source = loss.cut.spot.code
-        better = source.replace(".detach_()", "").replace(".detach()", "").replace(".data", "")
+        better = source.replace(".detach().requires_grad_()", "").replace(".detach_()", "").replace(".detach()", "")
+        better = better.replace(".data", "")
         if better == source:
             return "use the tensor itself here, with its history"
         name, assigned, value = better.partition(" = ")

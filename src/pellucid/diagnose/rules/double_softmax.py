@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from pellucid.diagnose.events import Operation, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
-from pellucid.diagnose.origins import are_probabilities, class_axis, numbers, origin, unscaled
+from pellucid.diagnose.origins import are_probabilities, class_axis, numbers, origin, origin_of_parts, unscaled
 from pellucid.diagnose.rewriting import without_call
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
@@ -30,7 +30,7 @@ class DoubleSoftmax(Rule):
 
     def _pairs(self, done: Pass) -> Iterator[tuple[Operation, Spot]]:
         for call in done.losses:
-            made = origin(unscaled(call.input))
+            made = origin_of_parts(unscaled(call.input))
             if call.name != "cross_entropy" or made is None or made.op == "log_softmax":
                 continue
             if call.target is not None and call.target.requires_grad and not made.recorded:

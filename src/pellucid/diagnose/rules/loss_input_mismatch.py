@@ -9,6 +9,7 @@ from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
 ONE_SIDED = ("cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
+PARTICULAR = ("nll_loss", "kl_div", "binary_cross_entropy")  # about what their input is
 
 
 class LossInputMismatch(Rule):
@@ -41,7 +42,7 @@ class LossInputMismatch(Rule):
             evidence = "the second argument depends on the model's parameters, the first does not"
             yield what, evidence, f"- {call.name}(target, prediction)\n+ {call.name}(prediction, target)"
             return
-        array = numbers(given)
+        array = numbers(given) if call.name in PARTICULAR else None
         if array is None:
             return
         low, high = float(array.min()), float(array.max())

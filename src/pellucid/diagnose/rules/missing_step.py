@@ -58,11 +58,13 @@ class MissingStep(Rule):
         all_of_them = sum(not event.asked for event in trace.backwards)
         evidence = f"the gradients of {len(wasted)} of {all_of_them} backward passes were never applied"
         if not steps or not clearing:
+            never = "backward() computes gradients, and no optimizer step applies them: the parameters stay as they are"
+            others = "backward() gives gradients to tensors that no optimizer holds: its steps find none to apply"
+            fix = "make the optimizer of the parameters that the loss is computed from"
             return Finding(
-                self.code, wasted[0].spot,
-                "backward() computes gradients, and no optimizer step applies them: the parameters stay as they are",
+                self.code, wasted[0].spot, others if steps else never,
                 f"{evidence}; the optimizer stepped {steps} times",
-                f"step after every backward:\n  {wasted[0].spot.code}\n+ optimizer.step()",
+                fix if steps else _step_after(wasted[0].spot),
                 related=(Related(trace.optimizers[0].spot, "the optimizer is made here"),), since=wasted[0].number,
             )  # fmt: skip
         spot = _most_common(clearing)
@@ -80,7 +82,7 @@ class MissingStep(Rule):
         return Finding(
             self.code, own.spot, f"the {info.kind} made at line {info.spot.line} never steps: its parameters stay",
             f"{len(reached)} backward passes gave gradients to its {len(held)} parameters, it stepped 0 times",
-            f"step it after this backward:\n  {own.spot.code}\n+ optimizer.step()",
+            _step_after(own.spot),
             related=(Related(info.spot, "the optimizer is made here"),), since=own.number,
         )  # fmt: skip
 
@@ -138,6 +140,13 @@ for epoch in range(3):
     optimizer.step()
 """,
     )
+
+
+def _step_after(spot: Spot) -> str:
+    """The step that is missing; where a scaler made the loss larger, its own, which makes the gradients smaller."""
+    scaler = spot.code.partition(".scale(")[0] if ".scale(" in spot.code else ""
+    step = f"{scaler}.step(optimizer)" if scaler.replace(".", "").isidentifier() else "optimizer.step()"
+    return f"step after this backward:\n  {spot.code}\n+ {step}"
 
 
 def _most_common(events: list[Cleared]) -> Spot:

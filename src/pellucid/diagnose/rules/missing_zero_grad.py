@@ -48,13 +48,16 @@ class MissingZeroGrad(Rule):
 
     def finding(self, late: list[Backward], trace: Trace) -> Finding:
         first, last = late[0], late[-1]
+        by_hand = not trace.optimizers
+        who = "the step before" if by_hand else "the optimizer"
+        clear = "for p in parameters: p.grad = None" if by_hand else "optimizer.zero_grad()"
         return Finding(
             self.code, first.spot,
-            "backward() adds to gradients that the optimizer has applied already: nothing clears them between steps",
+            f"backward() adds to gradients that {who} has applied already: nothing clears them between steps",
             f"{len(late)} of {len(trace.backwards)} backward passes met old gradients; the gradient norm went from "
             f"{first.gradient_norm:.3g} to {last.gradient_norm:.3g}",
-            "clear them before every backward:\n+ optimizer.zero_grad()\n  " + (first.spot.code or "loss.backward()"),
-            since=first.number,
+            f"clear them before every backward:\n+ {clear}\n  " + (first.spot.code or "loss.backward()"),
+            since=0 if first.inside_step else first.number,  # a closure adds up within the first step already
         )  # fmt: skip
 
     broken = (

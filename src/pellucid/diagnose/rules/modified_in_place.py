@@ -42,7 +42,7 @@ class ModifiedInPlace(Rule):
             self.code, written, "this line changes in place a value that backward still needs",
             str(error).splitlines()[0] + f" (saved at line {saved.line}, changed at line {written.line})",
             "step after the backward, or compute the loss anew after the step" if step else
-            _anew(written.code),
+            _anew(written.code, saved),
             related=(
                 Related(saved, "the operation that needs the old value"),
                 *(() if last is None else (Related(last.spot, "the backward() that found it changed"),)),
@@ -115,8 +115,13 @@ for _ in range(6):
     )
 
 
-def _anew(code: str) -> str:
+def _anew(code: str, saved: Spot) -> str:
     better = out_of_place(code)
+    if not better and saved.code:
+        return (
+            "write after the backward, or let the operation that needs the old value work on a copy, x.clone() for x "
+            f"(a queue, a memory bank, a running state):\n  {saved.code}"
+        )
     diff = f"\n- {code}\n+ {better}" if better else ""
     return (
         f"use the form that makes a new tensor:{diff}\n(x = x + 1 instead of x += 1, nn.ReLU() instead of "

@@ -1,6 +1,7 @@
 """step-before-backward: the optimizer steps with gradients of an older loss."""
 
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 
 from pellucid.diagnose.events import Backward, Parameter, Pass, Update
 from pellucid.diagnose.finding import Finding, Related, Spot
@@ -23,7 +24,8 @@ class StepBeforeBackward(Rule):
         self.early: list[Update] = []
 
     def look(self, done: Pass, trace: Trace) -> None:
-        steps = [event for event in trace.updates if event.number == done.number]
+        recent = takewhile(lambda event: event.number == done.number, reversed(trace.loop))
+        steps = [event for event in recent if isinstance(event, Update)][::-1]
         self.early += [event for event in steps if self._early(event, done, trace)]
 
     def _early(self, event: Update, done: Pass, trace: Trace) -> bool:

@@ -34,6 +34,16 @@ class Seen:
     passes: int = 1
 
 
+OF_PRODUCTS = (
+    "stay in logarithms (add log-probabilities instead of multiplying probabilities: log_softmax, logsumexp), or "
+    "compute in a wider dtype and scale:\n- p.prod()\n+ p.log().sum()"
+)
+OF_EXP = (
+    "bring the exponent near zero (normalise the data, a wider kernel, a larger temperature), or stay in logarithms "
+    "where the result is summed or multiplied:\n- x.exp().sum(-1).log()\n+ torch.logsumexp(x, -1)"
+)
+
+
 class Underflow(Rule):
     """A product of many small numbers, or exp of a very negative one, is rounded to exactly zero.
 
@@ -92,8 +102,7 @@ class Underflow(Rule):
                 f"the result of {seen.operation.name} is too small for {seen.operation.output.dtype} and became "
                 "exactly 0, which passes no gradient",
                 f"{describe(seen.operation)}: {seen.evidence}; in {seen.passes} of {self.looks} passes looked at",
-                "stay in logarithms (add log-probabilities instead of multiplying probabilities: log_softmax, "
-                "logsumexp), or compute in a wider dtype and scale:\n- p.prod()\n+ p.log().sum()",
+                OF_EXP if seen.operation.name == "exp" else OF_PRODUCTS,
                 since=seen.number,
             )  # fmt: skip
 

@@ -197,7 +197,7 @@ def _data(operation: Operation) -> list[Value]:
 
 def _measured(operation: Operation, value: Value, done: Pass) -> Seen | None:
     array = array_of(value)
-    if array is None or array.size < 4 or not np.isfinite(array).all():
+    if array is None or array.size < 4 or max(array.max(), -array.min()) < NOTABLE or not np.isfinite(array).all():
         return None
     sizes = _sizes(array.astype(np.float64), operation)
     sizes = sizes[sizes > 0]

@@ -44,13 +44,12 @@ class UnusedParameter(Rule):
 
     def unused(self, trace: Trace) -> list[Parameter]:
         ledger = ledger_of(trace)
-        cut = {each.parameter for each in ledger.cuts}
         if not trace.backwards or any(each.fatal for each in ledger.cuts):
             return []
         return [
             parameter
             for parameter in ledger.silent(trace)
-            if parameter.optimizers and not parameter.reached and parameter not in cut
+            if parameter.optimizers and not parameter.reached and not ledger.cuts_of(parameter)
             and parameter not in ledger.connected and not self.beside_the_point(parameter, trace)
         ]  # fmt: skip
 
@@ -78,7 +77,8 @@ class UnusedParameter(Rule):
             f"{'it' if len(parameters) == 1 else 'them'}",
             f"no gradient in {passes} backward pass{'' if passes == 1 else 'es'}; used by an operation in "
             f"{max(parameter.used for parameter in parameters)}",
-            "use it on the way to the loss (in forward), or remove it",
+            f"use {'it' if len(parameters) == 1 else 'them'} on the way to the loss (in forward), or remove "
+            f"{'it' if len(parameters) == 1 else 'them'}",
             related=(*self.inside(spot, module, parameters, trace), *self.twins(module, family),
                      *self.optimizer(parameters)),
         )  # fmt: skip

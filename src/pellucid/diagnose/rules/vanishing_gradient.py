@@ -30,6 +30,16 @@ class Seen:
     operation: Operation
 
 
+OF_LAYERS = (
+    "use an activation that keeps the slope (ReLU, GELU) with matching weights (kaiming_uniform_), residual "
+    "connections, or normalisation:\n- torch.sigmoid(layer(x))\n+ F.relu(layer(x))"
+)
+OF_A_RECURRENCE = (
+    "let the state pass from step to step unshrunk: an LSTM or GRU, recurrent weights that start orthogonal, or fewer "
+    "steps:\n+ nn.init.orthogonal_(recurrent.weight)"
+)
+
+
 class VanishingGradient(Rule):
     """Every layer multiplies the gradient by less than one, and after enough layers nothing is left for the first ones.
 
@@ -65,15 +75,13 @@ class VanishingGradient(Rule):
 
     def finding(self, first: Seen, passes: int) -> Finding:
         what = "steps of the recurrence" if first.recurrent else "layers"
+        lost = f"shrinks by a factor of {1 / first.ratio:.3g}" if first.ratio else "shrinks to exactly 0"
+        left = f"{first.ratio:.3g} of" if first.ratio else "0, against"
         return Finding(
-            self.code, first.spot,
-            f"the gradient shrinks by a factor of {1 / max(first.ratio, 1e-300):.3g} over {first.count} {what}: the "
-            "first ones hardly learn",
-            f"the gradient at the first of {first.count} {what} is {first.ratio:.3g} of the gradient at the last, in "
+            self.code, first.spot, f"the gradient {lost} over {first.count} {what}: the first ones hardly learn",
+            f"the gradient at the first of {first.count} {what} is {left} the gradient at the last, in "
             f"{passes} of {self.looks} passes looked at; this line loses most of it ({describe(first.operation)})",
-            "use an activation that keeps the slope (ReLU, GELU) with matching weights (kaiming_uniform_), residual "
-            "connections, normalisation, or for sequences an LSTM or GRU:\n"
-            "- torch.sigmoid(layer(x))\n+ F.relu(layer(x))",
+            OF_A_RECURRENCE if first.recurrent else OF_LAYERS,
             since=first.number,
         )  # fmt: skip
 

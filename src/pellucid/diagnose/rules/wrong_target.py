@@ -50,6 +50,8 @@ class WrongTarget(Rule):
         if call.name in BY_CLASS and not call.target.floating:
             ignored = call.options.get("ignore_index", -100)
             classes = call.input.shape[class_axis(call)] if call.input.shape else 1
+            if low >= 0 and high < classes and not low == high == ignored:
+                return
             used = target[target != ignored]
             if not used.size:
                 yield "every target is to be ignored", f"all {target.size} targets are {ignored}", IGNORED_FIX
@@ -75,8 +77,10 @@ class WrongTarget(Rule):
         )
         if call.name not in BY_CLASS or target is None or call.target.floating or contrastive:  # type: ignore[union-attr]
             return
-        self.classes.setdefault(call.spot, set()).update(np.unique(target).tolist())
-        self.counted[call.spot] = self.counted.get(call.spot, 0) + target.size
+        classes = self.classes.setdefault(call.spot, set())
+        if len(classes) < 2:
+            classes.update(np.unique(target).tolist())
+            self.counted[call.spot] = self.counted.get(call.spot, 0) + target.size
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         crash = trace.crash
@@ -176,7 +180,8 @@ for step in range(5):
 
 
 CLASS_FIX = (
-    "count the classes from 0, and give the last layer as many outputs as there are classes:\n- y\n+ y - y.min()"
+    "count the classes from 0, and give the last layer as many outputs as there are classes; if they start at 1:"
+    "\n- y\n+ y - 1"
 )
 BINARY_FIX = "make them 0 and 1, e.g.\n- labels\n+ (labels > 0).float()\n(pixels: images / 255)"
 SHARES_FIX = "give class numbers (int64), or shares that add up to one per sample"

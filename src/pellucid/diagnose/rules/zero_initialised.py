@@ -43,29 +43,32 @@ class ZeroInitialised(Rule):
 
     def __init__(self) -> None:
         self.watched: dict[Parameter, Watched] = {}
+        self.learning: set[Parameter] = set()  # they were seen to learn: no need to look again
         self.relu_of_zero = False  # a ReLU got nothing but zeros: it passes no gradient there
 
     def look(self, done: Pass, trace: Trace) -> None:
         self.relu_of_zero = self.relu_of_zero or any(map(_all_zero, on_path(done, ("relu",))))
         gradients: dict[Parameter, list[Any]] = {}
         for flow in done.flows:
-            if flow.into is not None and isinstance(flow.gradient, np.ndarray):
+            if flow.into is not None and flow.into not in self.learning and isinstance(flow.gradient, np.ndarray):
                 gradients.setdefault(flow.into, []).append(flow.gradient)
         for parameter, parts in gradients.items():
             tensor = parameter.tensor()
-            if tensor is not None and _multiplies(parameter, done) and tensor.array.size <= LARGE:
+            if tensor is not None and tensor.array.size <= LARGE and _multiplies(parameter, done):
                 self._note(parameter, tensor.array, parts)
 
     def _note(self, parameter: Parameter, array: Any, parts: list[Any]) -> None:
         known = self.watched.setdefault(parameter, Watched())
         known.looks += 1
-        if known.zero + known.same < known.looks - 1 or array.dtype.kind != "f" or array.size < 1:
-            return  # it was seen to learn
+        if array.dtype.kind != "f" or array.size < 1:
+            return
         gradient = parts[0] if len(parts) == 1 else sum(parts)
         if not gradient.any() and not array.any():
             known.zero += 1
         elif _equal_units(array, gradient):
             known.same += 1
+        if known.zero + known.same < known.looks:
+            self.learning.add(parameter)
         known.value = float(array.reshape(-1)[0])
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
@@ -88,7 +91,7 @@ class ZeroInitialised(Rule):
             evidence = f"{names}: weights and gradients are exactly 0 in all {watched.looks} passes looked at"
         return Finding(
             self.code, _initialised(first), message, evidence,
-            "start with small random numbers:\n- nn.init.zeros_(weight)\n+ nn.init.kaiming_uniform_(weight)",
+            _at_random(_initialised(first).code, first.name),
             related=tuple(Related(_initialised(p), f"{p.name}, the same") for p in others[:4]),
         )  # fmt: skip
 
@@ -215,6 +218,14 @@ for step in range(30):
 def _all_zero(operation: Operation) -> bool:
     array = operation.inputs[0].array
     return isinstance(array, np.ndarray) and not array.any()
+
+
+def _at_random(line: str, name: str) -> str:
+    """The line that makes the weights, and the one that has to follow it or to take its place."""
+    start, call, rest = line.partition("(")
+    replaces = bool(call) and ".init." in start
+    weight = rest.partition(",")[0].rstrip(")") if replaces else name
+    return f"start with small random numbers:\n{'-' if replaces else ' '} {line}\n+ nn.init.kaiming_uniform_({weight})"
 
 
 def _initialised(parameter: Parameter) -> Spot:
