@@ -610,3 +610,15 @@ def test_a_pair_is_written_as_it_is(torch: Any) -> None:
             with pytest.raises(RuntimeError, match=r"dtype|type"):
                 library.max(library.ones(2, 2), 0, out=outs)
             assert not outs[0].any()
+
+
+@pytest.mark.parametrize("name", ["sum", "nansum", "prod"])
+def test_sums_have_the_dtype_asked_for(torch: Any, name: str) -> None:
+    import pellucid
+
+    def found(library: Any, kind: str) -> Any:
+        y = getattr(library, name)(library.tensor([200, 100]), 0, dtype=getattr(library, kind))
+        return str(y.dtype), y.tolist()
+
+    for kind in ("uint8", "int8", "int16", "int32", "int64", "bool"):
+        assert found(pellucid, kind) == found(torch, kind)

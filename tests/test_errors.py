@@ -26,6 +26,17 @@ def test_broadcast_error_names_operation_shapes_axis_and_line():
     assert "# this line" in text and "test_errors.py" in text and "try:" in text
 
 
+@pytest.mark.parametrize(("shape", "dim"), [((4, 3, 6, 6), 50), ((4, 3, 6, 6), -50), ((), 10)])
+def test_a_dimension_out_of_range_is_said_in_pytorchs_words_and_the_line_in_a_note(shape, dim):
+    with pytest.raises(IndexError) as caught:
+        torch.squeeze(torch.ones(shape), dim)  # this line
+    low, high = -(len(shape) or 1), (len(shape) or 1) - 1
+    words = f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})"
+    assert str(caught.value) == words, "tests of other libraries compare the text with their own"
+    (note,) = caught.value.__notes__
+    assert "# this line" in note and f"the tensor has {len(shape)} dimensions" in note
+
+
 def test_matmul_error_suggests_the_transpose_that_fits():
     a, b = torch.ones(2, 3), torch.ones(4, 3)
     text = message(lambda: a @ b)

@@ -68,6 +68,38 @@ def test_version_on_the_command_line():
     assert run.stdout.strip() == f"pellucid {pellucid.__version__}"
 
 
+def test_the_old_assert_allclose_has_the_old_tolerances():
+    torch = pytest.importorskip("torch")
+    for lib in (torch, pellucid):
+        close = lib.testing.assert_allclose
+        with pytest.warns(FutureWarning, match="assert_allclose"):
+            close(lib.tensor([1.0, lib.nan]), [1.00005, lib.nan])
+        with pytest.warns(FutureWarning), pytest.raises(AssertionError):
+            close(lib.tensor([1.0]), lib.tensor([1.001]))
+        with pytest.warns(FutureWarning):
+            close(lib.ones(2, dtype=lib.float64), lib.ones(2) + 0.01, rtol=0.1, atol=0)
+
+
+def test_an_accelerator_is_asked_for_in_vain_as_in_pytorch():
+    torch = pytest.importorskip("torch")
+    if torch.accelerator.is_available():
+        pytest.skip("the oracle has an accelerator")
+    for lib in (torch, pellucid):
+        accelerator = lib.accelerator
+        with accelerator.device_index(None):
+            pass
+        for call in (lambda a=accelerator: a.set_device_index(0), accelerator.current_device_index,
+                     lambda a=accelerator: a.device_index(0).__enter__()):  # fmt: skip
+            with pytest.raises(RuntimeError, match=r"Cannot access accelerator device when none is available\."):
+                call()
+
+
+def test_settings_of_compilers_and_builds_that_scripts_touch():
+    config = pellucid._inductor.config
+    assert config.triton.unique_kernel_names and config.epilogue_fusion and config.cpp.threads == -1
+    assert not (pellucid.has_mps or pellucid.has_cuda) and pellucid.has_lapack
+
+
 def test_assert_close_says_where():
     one, other = pellucid.tensor([1.0, 2.0]), pellucid.tensor([1.0, 2.1])
     pellucid.testing.assert_close(one, one + 1e-7)

@@ -528,6 +528,7 @@ REFUSED = {
     "cross map norm of a matrix": lambda torch: torch.nn.CrossMapLRN2d(3)(torch.ones(2, 4)),
     "circular padding of a vector": lambda torch: torch.nn.CircularPad1d(1)(torch.ones(3)),
     "reflection beyond the input": lambda torch: torch.nn.ReflectionPad1d(4)(torch.ones(1, 3)),
+    "reflection of a value": lambda torch: torch.nn.functional.pad(torch.ones(1, 3), (1, 1), "reflect", 2.0),
     "unflatten to no tuple": lambda torch: torch.nn.Unflatten(1, 6),
     "unflatten to words": lambda torch: torch.nn.Unflatten(1, ("a", 6)),
     "padding row too large": lambda torch: torch.nn.Embedding(3, 2, padding_idx=3),
@@ -554,6 +555,12 @@ REFUSED = {
     "missing argument": lambda torch: torch.nn.Linear(3),
     "input of another size": lambda torch: torch.nn.Linear(3, 2)(torch.ones(1, 4)),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+def test_padding_that_needs_no_value_takes_zero(torch, mode):
+    padded = [lib.nn.functional.pad(lib.arange(4.0)[None], (2, 1), mode, 0).tolist() for lib in (pellucid, torch)]
+    assert padded[0] == padded[1]
 
 
 @pytest.mark.parametrize("what", REFUSED)

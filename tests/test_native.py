@@ -131,6 +131,23 @@ def test_rows_are_added_up_in_parts():
     np.testing.assert_allclose(large.leading_sum(tall, 2), tall.sum((0, 1)), rtol=1e-11)
 
 
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((4096, 10), (0,)), ((700, 600), (0,)), ((32, 50, 100), (0, 1)), ((5, 300, 300), (1,)),
+                        ((2, 3, 1001, 2), (2,)), ((40, 250), (0,)), ((1, 130, 7), (0, 1))]
+)  # fmt: skip
+def test_sums_of_many_rows_keep_their_digits_as_in_pytorch(shape, axes):
+    numbers = (np.random.default_rng(0).normal(size=shape) + 3).astype(np.float32)
+    exact, leading = numbers.astype(np.float64).sum(axes), 0 in axes
+    a = torch.tensor(numbers)
+    bias = torch.zeros(exact.shape, requires_grad=True)
+    found = [a.sum(axes).numpy(), a.mean(axes).numpy() * np.prod([shape[i] for i in axes]), a.sum(axes, True).numpy()]
+    if leading:
+        (torch.zeros(shape) + bias).backward(a)
+        found.append(bias.grad.numpy())
+    for each in found:  # row by row, the errors were up to ten times as large
+        np.testing.assert_allclose(each.reshape(exact.shape), exact, rtol=4e-7)
+
+
 @native
 def apply_exp(first: int, last: int, x: Array, y: Array) -> None:
     for i in range(first, last):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import pellucid
+from pellucid.nn.utils import clip_grad
 
 STORIES = {}
 
@@ -101,6 +102,18 @@ def norms(torch: Any) -> Any:
         u.get_total_norm([torch.tensor([3.0 + 4.0j])]),
         u.get_total_norm([torch.full((4,), 0.5, dtype=torch.bfloat16)]),
     ]  # fmt: skip
+
+
+def test_the_norm_of_a_large_gradient_loses_the_digits_that_pytorch_loses(monkeypatch):
+    torch = pytest.importorskip("torch")
+    numbers = np.abs(np.random.default_rng(0).normal(size=(1 << 20) + 3)).astype(np.float32)
+    exact = np.linalg.norm(numbers.astype(np.float64))
+    theirs, mine = (float(lib.nn.utils.get_total_norm([lib.from_numpy(numbers)])) for lib in (torch, pellucid))
+    assert abs(mine / exact - 1) < 1e-3
+    if torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512"):
+        assert abs(theirs / exact - 1) > 1e-6 and mine == pytest.approx(theirs, rel=2e-7)
+    monkeypatch.setattr(type(clip_grad.squares_loop), "fits", lambda self, *arrays: False)
+    assert float(pellucid.nn.utils.get_total_norm([pellucid.from_numpy(numbers)])) == mine
 
 
 @story

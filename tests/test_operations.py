@@ -210,3 +210,10 @@ def test_all_failing_samples_are_told(wrong_row) -> None:
     row = wrong_row("nothing_right", np.sin, lambda g: g * 0)
     with pytest.raises(AssertionError, match=r"fails on 2 of 2 samples\nsample 0: wrong\(float64\[2, 3\]\)"):
         claims.check_claim(published(row), "gradient_equals_differences")
+
+
+def test_softplus_in_float32_is_right_to_three_units():
+    x = np.linspace(-20, 20, 100_001, dtype=np.float32)
+    exact = np.logaddexp(0, x.astype(np.float64))
+    y = pellucid.nn.functional.softplus(pellucid.tensor(x), threshold=30).numpy()
+    assert np.max(np.abs(y - exact) / np.spacing(exact.astype(np.float32))) < 3

@@ -6,12 +6,14 @@ under the name torch and, where PyTorch is installed, with PyTorch, and must pri
 
 import contextlib
 import io
+import pickle
 import subprocess
 import sys
 import warnings
 
 import pytest
 
+import pellucid
 from pellucid.shim import as_torch
 
 MODULES = """
@@ -69,6 +71,30 @@ def test_what_is_not_here_says_so_when_it_is_used():
         for use in (Mine, export, make_fx, quantize_dynamic, ZeroRedundancyOptimizer, torch.distributed.nn.all_reduce):
             with pytest.raises(NotImplementedError, match=r"Pellucid has no torch\.[\s\S]*test_programs.py"):
                 use()
+
+
+def test_tensors_say_that_they_are_torchs_inside_a_run():
+    """Libraries that serve several frameworks choose their functions by `type(x).__module__`."""
+    own = [(each, each.__module__) for each in (pellucid.Tensor, pellucid.nn.Parameter)]
+    with as_torch() as torch:
+        with as_torch():
+            pass
+        weight = torch.nn.Parameter(torch.ones(2))
+        assert str(type(weight.data)) == "<class 'torch.Tensor'>"
+        assert str(type(weight)) == "<class 'torch.nn.parameter.Parameter'>"
+        for part, name in ((weight.shape, "Size"), (weight.dtype, "dtype"), (weight.device, "device")):
+            assert str(type(part)) == f"<class 'torch.{name}'>"
+        stored = pickle.dumps([weight, weight.data, weight.shape, weight.dtype, weight.device])
+    assert [(each, each.__module__) for each, _ in own] == own
+    again, plain, *parts = pickle.loads(stored)  # a pickle made in a run can be read outside
+    assert type(again) is pellucid.nn.Parameter and type(plain) is pellucid.Tensor and plain.tolist() == [1, 1]
+    assert parts == [plain.shape, plain.dtype, plain.device] and parts[1] is pellucid.float32
+
+
+def test_a_run_may_last_until_the_program_ends():
+    lasting = "import contextlib, pellucid\nopened = contextlib.ExitStack()\nopened.enter_context(pellucid.as_torch())"
+    run = subprocess.run([sys.executable, "-c", lasting], capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")
 
 
 PROGRAMS = {

@@ -35,7 +35,36 @@ def test_keepdims() -> None:
     assert MATRIX.max(axis=0, keepdims=True).values.shape == (1, 4)
 
 
+BY_NAME = """
+linalg.norm(input=m) | linalg.matrix_norm(input=m) | linalg.vector_norm(input=m, axis=0) | linalg.vector_norm(x=m)
+linalg.solve_triangular(input=s, B=s, upper=True) | linalg.tensorinv(input=s, ind=1)
+linalg.tensorsolve(input=s, other=s[0]) | floor_divide(input=m, other=s[0, 0]) | floor_divide(m, x2=2.0)
+heaviside(input=m, values=m) | special.legendre_polynomial_p(x=m, n=2)
+isin(elements=m, test_element=1) | isin(element=1, test_elements=m)
+tensor_split(m, sections=2) | tensor_split(m, indices=[1], axis=1) | hsplit(m, sections=2) | vsplit(m, indices=(1, 2))
+Tensor.tensor_split(m, sections=2) | Tensor.hsplit(m, indices=[1])
+"""
+
+
+@pytest.mark.parametrize("form", [form.strip() for form in BY_NAME.replace("\n", "|").split("|") if form.strip()])
+def test_arguments_have_the_names_that_pytorchs_functions_take(form: str) -> None:
+    reference = pytest.importorskip("torch")
+    found = []
+    for lib in (torch, reference):
+        scope = {"m": lib.arange(12.0).reshape(3, 4), "s": lib.eye(3) * 2 + lib.ones(3, 3).triu()}
+        y = eval(f"lib.{form}", {"lib": lib, **scope})
+        found.append([np.asarray(part) for part in (y if isinstance(y, (tuple, list)) else [y])])
+    for mine, its in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, its, rtol=1e-6)
+
+
+def test_result_type_by_name() -> None:
+    assert torch.result_type(tensor=MATRIX, other=1) is torch.float32
+
+
 def test_a_wrong_keyword_is_still_refused() -> None:
+    with pytest.raises(TypeError, match="divisor"):
+        torch.floor_divide(MATRIX, divisor=2)
     with pytest.raises(TypeError, match="axes"):
         MATRIX.sum(axes=1)
 
@@ -334,6 +363,11 @@ REFUSED = [
     (lambda: torch.masked_select(MATRIX, MATRIX), RuntimeError, "expected BoolTensor for mask"),
     (lambda: torch.ones(2).masked_fill(torch.tensor(True), torch.tensor(1j)), RuntimeError, "without overflow"),
     (lambda: torch.unravel_index(torch.tensor([1]), torch.tensor([2, 2])), TypeError, "int or sequence of ints"),
+    (lambda: MATRIX.narrow(0, 1.5, 1), TypeError, "'start' must be int or Tensor, not float"),
+    (lambda: torch.cartesian_prod(2), TypeError, "expected Tensor as element 0 in argument 0, but got int"),
+    (lambda: torch.isin(MATRIX, True), RuntimeError, r"Unsupported input type encountered for isin\(\): Bool"),
+    (lambda: torch.tensor_split(MATRIX, True), TypeError, "int, tuple or Tensor, not bool"),
+    (lambda: torch.histogram(MATRIX, True), TypeError, "'bins' must be int or Tensor, not bool"),
 ]
 
 

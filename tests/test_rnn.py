@@ -354,6 +354,23 @@ def test_mistakes_are_refused_alike(torch, name):
         assert words.replace(" tensor", "") in str(mine.value).replace(" tensor", ""), str(mine.value)
 
 
+@pytest.mark.parametrize("rows", [(1,), (3,), ()], ids=["one row", "a row each", "one number"])
+@pytest.mark.parametrize(("name", "gates"), [("RNNCell", 1), ("LSTMCell", 4), ("GRUCell", 3)])
+def test_a_cells_biases_may_have_any_shape_that_broadcasts(torch, name, gates, rows):
+    found = []
+    for lib in (pellucid, torch):
+        lib.manual_seed(0)
+        cell, shape = getattr(lib.nn, name)(4, 5), (*rows, 5 * gates) if rows else (1,)
+        cell.bias_ih, cell.bias_hh = lib.nn.Parameter(lib.randn(shape)), lib.nn.Parameter(lib.randn(shape))
+        y = cell(lib.randn(3, 4))
+        y = y[0] if isinstance(y, tuple) else y
+        (y * y).sum().backward()
+        found.append([np.asarray(each.detach()) for each in (y, cell.bias_ih.grad, cell.bias_hh.grad)])
+    for mine, its in zip(*found, strict=True):
+        assert mine.shape == its.shape
+        np.testing.assert_allclose(mine, its, **CLOSE["float32"])
+
+
 def test_dropout_of_one_layer_is_warned_of():
     with pytest.warns(UserWarning, match="dropout option adds dropout after all but last"):
         pellucid.nn.LSTM(2, 3, dropout=0.5)

@@ -10,8 +10,10 @@ import subprocess
 import sys
 import textwrap
 import time
+import warnings
 import zipfile
 from collections import OrderedDict
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -95,11 +97,77 @@ def test_whole_models_go_both_ways(torch):
         np.testing.assert_allclose(*results, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "path", ["relu", "nn.functional.relu", "nn.functional.gelu", "special.entr", "fft.fft", "linalg.inv"]
+)
+def test_functions_go_both_ways_under_public_names(torch, path):
+    mine, theirs = (reduce(getattr, path.split("."), library) for library in (pellucid, torch))
+    assert loaded(saved({"f": theirs}, torch), weights_only=False)["f"] is mine
+    assert loaded(saved({"f": mine}), torch, weights_only=False)["f"] == theirs
+
+
+def test_weights_may_use_a_function_that_was_added():
+    layer = pellucid.nn.TransformerEncoderLayer(4, 2, 8)
+    nn, functional = pellucid.nn, pellucid.nn.functional
+    linear = nn.modules.linear.NonDynamicallyQuantizableLinear
+    classes = [type(layer), nn.MultiheadAttention, nn.Linear, linear, nn.Dropout, nn.LayerNorm]
+    with safe_globals([*classes, functional.relu]):
+        assert loaded(saved(layer)).activation is functional.relu
+    with safe_globals(classes), pytest.raises(UnpicklingError, match=r"torch.nn.functional.relu is not allowed"):
+        loaded(saved(layer))
+
+
+def test_whole_objects_are_named_by_the_modules_in_which_pytorch_has_them(torch):
+    """A layer with attention, a schedule and distributions: here they are in other files than there."""
+    for here, there in ((pellucid, torch), (torch, pellucid)):
+        here.manual_seed(0)
+        layer = here.nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0)
+        schedule = here.optim.lr_scheduler.StepLR(here.optim.SGD(layer.parameters(), lr=0.5), 2)
+        spread = [here.distributions.HalfNormal(2.0), here.distributions.LogisticNormal(here.zeros(1), here.ones(1))]
+        known = [here.nn.MultiheadAttention, here.distributions.Bernoulli, here.Tensor, here.nn.functional.gelu]
+        data = saved([layer, schedule, spread, known], here)
+        other, again, wide, classes = loaded(data, there, weights_only=False)
+        x = np.ones((2, 3, 4), np.float32)
+        results = [m(lib.from_numpy(x)).detach().numpy() for m, lib in ((layer, here), (other, there))]
+        np.testing.assert_allclose(*results, rtol=1e-5, atol=1e-5)
+        assert again.get_last_lr() == [0.5] and float(wide[0].scale) == 2.0
+        assert classes == [
+            there.nn.MultiheadAttention,
+            there.distributions.Bernoulli,
+            there.Tensor,
+            there.nn.functional.gelu,
+        ]
+
+
 def test_whole_models_are_not_weights():
     data = saved(pellucid.nn.Linear(2, 2))
     with pytest.raises(UnpicklingError, match=r"torch.nn.modules.linear.Linear is not allowed"):
         loaded(data)
     assert loaded(data, weights_only=False).in_features == 2
+
+
+FORCE, FORCE_NOT = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+
+
+ENVIRONMENTS = [{}, {FORCE: "1"}, {FORCE_NOT: "Yes"}, {FORCE: "0"}, {FORCE: "y", FORCE_NOT: "1"}]
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+@pytest.mark.parametrize("said", [{}, {"weights_only": False}, {"weights_only": True}, {"pickle_module": pickle}])
+def test_the_environment_decides_about_weights_only_as_in_pytorch(torch, monkeypatch, environment, said):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    outcomes = []
+    for library in (torch, pellucid):
+        data = saved(library.nn.Linear(2, 2), library)
+        try:
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always", UserWarning)
+                loaded(data, library, **said)
+            outcomes.append([FORCE_NOT in str(warning.message) for warning in warned])
+        except (RuntimeError, pickle.UnpicklingError) as error:
+            outcomes.append("refused" if isinstance(error, pickle.UnpicklingError) else "cannot be meant")
+    assert outcomes[0] == outcomes[1]
 
 
 class Known:

@@ -4,11 +4,15 @@ Elementwise operations get all special values, and all pairs of them; the others
 values put among the ordinary ones, a few at a time, so that a NaN does not hide everything else. Forward and gradient
 must be PyTorch's, in every floating dtype. EXPLAINED lists where they are not, and why; an entry that is no longer
 needed is a failure too.
+
+Kernels that sum many products have as many answers as orders of summing: for them an entry says which elements alone
+may differ, and how (`ours_is_nan`, `theirs_is_nan`), or that PyTorch's own answer in float64 is as good ("rounding").
 """
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -19,6 +23,7 @@ from pellucid.core import backward
 from pellucid.core.tensor import wrap
 from pellucid.ops.operation import Operation, Sample, binary_samples, call, pair_samples, unary_samples
 from pellucid.testing import claims
+from pellucid.testing.claims import oracle
 from pellucid.transforms.differences import reals
 
 DISTINCT = claims.distinct_operations()
@@ -55,6 +60,7 @@ def palette(fill: str, name: str) -> list[float | None]:
         "max": [float(info.max)],
         "min": [float(info.min)],
         "mixed": [np.nan, np.inf, -np.inf, tiny, -0.0, None, -tiny, 0.0, 1.0, -1.0],
+        "ordinary": [None],
     }[fill]
 
 
@@ -96,8 +102,9 @@ def leaf(values: list[float], name: str):
     return pellucid.tensor(np.array(values).astype(getattr(pellucid, name).numpy), requires_grad=True)
 
 
-def special_samples(operation: Operation) -> Iterator[tuple[str, str, Sample]]:
+def special_samples(path: str) -> Iterator[tuple[str, str, Sample]]:
     """(dtype, fill, sample) for one operation."""
+    operation = DISTINCT[path]
     for name in TOLERANCE:
         values = every_special_value(name)
         if operation.samples is unary_samples:
@@ -106,12 +113,30 @@ def special_samples(operation: Operation) -> Iterator[tuple[str, str, Sample]]:
             yield name, "grid", call(leaf([[value] for value in values], name), leaf(values, name))
         for sample in plain_samples(operation):
             for fill in FILLS:
-                yield name, fill, with_fill(sample, fill, name)
+                yield name, fill, with_fill(sample, fill, name, 1 if path in PLACES and loses(sample, name) else 100)
 
 
-def with_fill(sample: Sample, fill: str, name: str) -> Sample:
+def with_fill(sample: Sample, fill: str, name: str, count: int) -> Sample:
+    """The sample with special values in the first `count` tensors."""
     turn = iter(range(100))
-    return claims.replaced(sample, lambda tensor: filled(tensor, fill, name, next(turn)))
+
+    def new(tensor: Any) -> Any:
+        number = next(turn)
+        return filled(tensor, fill if number < count else "ordinary", name, number)
+
+    return claims.replaced(sample, new)
+
+
+# A grid names places; where PyTorch makes integers of NaN and infinities, they name any: its forward and its backward
+# take different ones, one and two dimensions do, and under reflection its backward may end the process.
+PLACES = {"grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "nn.functional.grid_sample"}
+BY_COMPARISON = ("bilinear", "zeros"), ("bilinear", "border"), (0, 0), (0, 1), (2, 1)
+
+
+def loses(sample: Sample, name: str) -> bool:
+    """Whether PyTorch has no one answer to places that are not finite."""
+    volume = sample.args[0].ndim == 5
+    return name in ("float16", "bfloat16") or sample.args[2:4] not in (((0, 0),) if volume else BY_COMPARISON)
 
 
 # --- running both, and comparing
@@ -143,10 +168,8 @@ def their_gradients(results, variables):
     return torch.autograd.grad(outputs, variables, seeds, allow_unused=True)
 
 
-def difference(ours: np.ndarray, theirs: np.ndarray, name: str, gradient: bool) -> str | None:
-    """What differs between two arrays; NaN equals NaN, and 0 equals -0."""
-    if ours.shape != theirs.shape:
-        return f"shape {ours.shape}, expected {theirs.shape}"
+def compared(ours: np.ndarray, theirs: np.ndarray, name: str, gradient: bool) -> tuple[Any, Any, Any]:
+    """Both as float64 numbers, and which of them differ; NaN equals NaN, and 0 equals -0."""
     kind = np.complex128 if theirs.dtype.kind == "c" else np.float64
     a, b = reals(ours.astype(kind)), reals(theirs.astype(kind))
     largest = min(float(np.abs(b[np.isfinite(b)]).max(initial=0)), 8.0)
@@ -155,46 +178,102 @@ def difference(ours: np.ndarray, theirs: np.ndarray, name: str, gradient: bool) 
     atol = rtol * max(largest, 1.0) if gradient else rtol / 5 * largest + 4 * float(limits(name).smallest_subnormal)
     with np.errstate(all="ignore"):
         near = np.isfinite(a) & np.isfinite(b) & (np.abs(a - b) <= rtol * np.abs(b) + atol)
-    wrong = ~((a == b) | (np.isnan(a) & np.isnan(b)) | near)
-    return f"{claims.short(a[wrong])}, expected {claims.short(b[wrong])}" if wrong.any() else None
+    return a, b, ~((a == b) | (np.isnan(a) & np.isnan(b)) | near)
 
 
-def differences(operation: Operation, name: str, sample: Sample) -> Iterator[str]:
-    """What differs between our results and PyTorch's, each told by its kind: forward, index, gradient, error."""
-    ours, our_error = attempt(lambda: claims.run(operation, sample))
-    both, their_error = attempt(lambda: claims.run_torch(operation, sample))
+def told(kind: str, ours: np.ndarray, theirs: list[np.ndarray], name: str) -> Iterator[tuple[str, Any, Any]]:
+    """(kind, our numbers, theirs) where we differ from PyTorch's array and from those of its other ways to compute it.
+
+    Where only the first differs the kind is "rounding".
+    """
+    if ours.shape != theirs[0].shape:
+        yield kind, f"shape {ours.shape}", f"shape {theirs[0].shape}"
+        return
+    a, b, wrong = compared(ours, theirs[0], name, kind == "gradient")
+    settled = np.zeros_like(wrong)
+    for other in theirs[1:]:
+        settled |= wrong & ~compared(ours, other, name, kind == "gradient")[2]
+    for label, mask in ((kind, wrong & ~settled), ("rounding", settled)):
+        if mask.any():
+            yield label, a[mask], b[mask]
+
+
+def in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
+    """PyTorch's function, computed in float64 from the same numbers."""
+    torch = claims.torch()
+
+    def widened(value: Any) -> Any:
+        return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+    return lambda *args, **kwargs: function(
+        *[widened(value) for value in args], **{key: widened(value) for key, value in kwargs.items()}
+    )
+
+
+def run_oracles(operation: str, sample: Sample) -> list[tuple[list[Any], list[Any]]]:
+    """(results, variables) of PyTorch, and in float64 too if the operation has an entry for rounding."""
+    found = [claims.run_torch(DISTINCT[operation], sample)]
+    if any(operation in entry[0].split() and entry[1].startswith("rounding") for entry in EXPLAINED):
+        converted, variables = oracle.in_torch(sample)
+        results = in_float64(claims.torch_function(DISTINCT[operation]))(*converted.args, **converted.kwargs)
+        pairs = zip(oracle.leaves_of_torch(results), found[0][0], strict=True)
+        found.append(([y.to(e.dtype) if isinstance(y, claims.torch().Tensor) else y for y, e in pairs], variables))
+    return found
+
+
+def differences(operation: str, name: str, sample: Sample) -> Iterator[tuple[str, Any, Any]]:
+    """What differs between our results and PyTorch's: its kind (forward, index, gradient, error), ours and theirs."""
+    ours, our_error = attempt(lambda: claims.run(DISTINCT[operation], sample))
+    oracles, their_error = attempt(lambda: run_oracles(operation, sample))
     if our_error or their_error:
         if our_error != their_error:
-            yield f"error {our_error}, expected {their_error}"
+            yield "error", our_error, their_error
         return
-    torch, (theirs, their_variables) = claims.torch(), both
-    for y, e in zip(ours, theirs, strict=True):
+    torch = claims.torch()
+    for y, *expected in zip(ours, *(results for results, _ in oracles), strict=True):
+        e = expected[0]
         if isinstance(e, torch.Tensor):
-            same_dtype = claims.dtype_name(y) == claims.dtype_name(e)
-            told = difference(y.array, claims.plain(e), name, False) if same_dtype else f"{y.dtype} for {e.dtype}"
-            if told:
-                yield f"{'forward' if e.is_floating_point() or e.is_complex() else 'index'} {told}"
-    yield from gradient_differences(operation, name, sample, ours, theirs, their_variables)
+            kind = "forward" if e.is_floating_point() or e.is_complex() else "index"
+            if claims.dtype_name(y) == claims.dtype_name(e):
+                yield from told(kind, y.array, [claims.plain(each) for each in expected], name)
+            else:
+                yield kind, y.dtype, e.dtype
+    yield from gradient_differences(name, sample, ours, oracles)
 
 
-def gradient_differences(operation, name, sample, ours, theirs, their_variables) -> Iterator[str]:
+def gradient_differences(name, sample, ours, oracles) -> Iterator[tuple[str, Any, Any]]:
     found, our_error = attempt(lambda: our_gradients(ours, claims.variables_in(sample)))
-    expected, their_error = attempt(lambda: their_gradients(theirs, their_variables))
+    expected, their_error = attempt(lambda: [their_gradients(*found) for found in oracles])
     if our_error or their_error:
         if our_error != their_error:
-            yield f"gradient {our_error}, expected {their_error}"
+            yield "gradient", our_error, their_error
         return
-    for g, e in zip(found, expected, strict=True):
-        if g is not None or e is not None:
-            shape = tuple((e if g is None else g).shape)
-            told = difference(
-                np.zeros(shape) if g is None else g.array, np.zeros(shape) if e is None else claims.plain(e), name, True
-            )
-            if told:
-                yield f"gradient {told}"
+    for g, *wanted in zip(found, *expected, strict=True):
+        if g is not None or wanted[0] is not None:
+            shape = tuple((wanted[0] if g is None else g).shape)
+            theirs = [np.zeros(shape) if e is None else claims.plain(e) for e in wanted]
+            yield from told("gradient", np.zeros(shape) if g is None else g.array, theirs, name)
 
 
-# --- where we differ from PyTorch, and why: (operations, what fails as "kind dtype fill", reason)
+# --- where we differ from PyTorch, and why: (operations, what fails as "kind dtype fill", reason), and perhaps a
+# condition that every pair of numbers that differ must meet
+
+
+def theirs_is_nan(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.isnan(b)
+
+
+def ours_is_nan(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.isnan(a)
+
+
+def ours_is_zero(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return (a == 0) & np.isnan(b)
+
+
+def both_are_finite(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.isfinite(a) & np.isfinite(b)
+
 
 BESSELS = (
     "special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1 special.spherical_bessel_j0 "
@@ -206,7 +285,12 @@ POLYNOMIALS = (
     + " special.hermite_polynomial_h special.hermite_polynomial_he"
     " special.laguerre_polynomial_l special.legendre_polynomial_p"
 )
-EXPLAINED: list[tuple[str, str, str]] = [
+CONVOLUTIONS = "nn.functional.conv1d " + " ".join(f"nn.functional.conv_transpose{rank}d" for rank in (1, 2, 3))
+BATCH_NORMS = "batch_norm nn.functional.batch_norm native_batch_norm _native_batch_norm_legit _batch_norm_with_update"
+GROUP_NORMS = "group_norm nn.functional.group_norm native_group_norm"
+INSTANCE_NORMS = "instance_norm nn.functional.instance_norm"
+LAYER_NORMS = "layer_norm nn.functional.layer_norm native_layer_norm"
+EXPLAINED: list[tuple[Any, ...]] = [
     # PyTorch's formula overflows, underflows or divides on the way to a number that exists
     ("atan2", r"gradient \w+ (max|min)", "PyTorch's squares overflow: 0 becomes NaN"),
     ("hypot", r"gradient \w+ (max|min|denormal)", "PyTorch multiplies before it divides: 2 becomes inf"),
@@ -274,8 +358,52 @@ EXPLAINED: list[tuple[str, str, str]] = [
      "the ordinary elements: ours are 2 to 5 times nearer to float64's; PyTorch rounds every step to bfloat16"),
     ("gru", r"forward bfloat16 min", "as of rnn_tanh"),
     ("gru_cell", r"forward float16 min", "as of rnn_tanh, in halves"),
-    ("nn.functional.multi_head_attention_forward", r"gradient float16 (max|min)",
-     "a projected query is inf: its NaNs spread as in float32; PyTorch's fused kernel for halves stops some of them"),
+    # convolutions
+    (CONVOLUTIONS, r"rounding float32 (nan|-?inf|infinities|mixed)",
+     "the zeros around the elements times an infinite weight are NaN, as in PyTorch's float64; its float32 skips them"),
+    ("nn.functional.conv_transpose1d", r"rounding bfloat16 (max|min)", "PyTorch rounds every product to bfloat16"),
+    ("conv_tbc", r"forward \w+ (nan|-?inf|infinities|mixed)",
+     "as of conv1d, which it is: the zeros around the elements are multiplied; PyTorch skips them", ours_is_nan),
+    # normalisation
+    ("native_layer_norm native_group_norm", r"forward \w+ (-?inf|infinities)",
+     "PyTorch's running mean is NaN after an infinity", theirs_is_nan),
+    (f"{BATCH_NORMS} {GROUP_NORMS} {INSTANCE_NORMS}", r"forward \w+ (-?inf|mixed)",
+     "an infinite weight: (x - mean) * inf is inf; PyTorch multiplies out: x * inf - mean * inf", theirs_is_nan),
+    (f"{BATCH_NORMS} {GROUP_NORMS} {INSTANCE_NORMS}", r"gradient \w+ (-?inf|mixed)",
+     "an infinite weight: the gradient is multiplied by it before its mean is taken off; PyTorch's after", ours_is_nan),
+    (LAYER_NORMS, r"gradient \w+ (-?inf|mixed)",
+     "an infinite weight: PyTorch multiplies out, and adds infinities in another order", theirs_is_nan),
+    (f"{LAYER_NORMS} {GROUP_NORMS}", r"(forward|gradient) \w+ (max|min)",
+     "squares that overflow: the variance is inf, as in PyTorch's batch_norm; its running moments become NaN",
+     theirs_is_nan),
+    ("nn.functional.rms_norm", r"gradient \w+ (max|min)",
+     "squares that overflow: divided by inf the slope is 0; PyTorch multiplies inf by it", ours_is_zero),
+    ("nn.functional.layer_norm", r"forward (float64|float32) denormal",
+     "a mean of half the smallest number, which rounds up or down", both_are_finite),
+    (f"batch_norm nn.functional.batch_norm native_batch_norm {GROUP_NORMS} {INSTANCE_NORMS}",
+     r"rounding \w+ (max|min|denormal|zeros)",
+     "PyTorch rounds the moments to halves, and its 1 / std ** 3 overflows there; ours are of float32"),
+    ("_weight_norm", r"gradient \w+ denormal", "the norm of these is 0: a sum of 0 / 0 and infinities", ours_is_nan),
+    # attention
+    ("nn.functional.scaled_dot_product_attention", r"gradient float32 (max|min)",
+     "what rounding leaves of the slope of a weight of 1 (1e-7), times the largest number", both_are_finite),
+    # sampling
+    ("grid_sampler_2d grid_sampler_3d", r"gradient \w+ (nan|-?inf|infinities|mixed)",
+     "beyond the border no gradient passes; PyTorch multiplies what passes by 0", ours_is_zero),
+    ("grid_sampler_2d", r"gradient \w+ (-?inf|infinities)",
+     "cubic: 16 products of infinities, summed along one dimension before the other", ours_is_nan),
+    ("grid_sampler_2d", r"gradient (float16|bfloat16) (max|min|zeros)",
+     "cubic: the slope of the weights, a difference of halves, is rough in both", both_are_finite),
+    # segments and parts of numbers
+    ("segment_reduce", r"(forward|gradient) \w+ (max|min)",
+     "the initial value is multiplied by last: the product of the others overflows"),
+    ("segment_reduce", r"gradient \w+ (nan|mixed)", "as of prod: the product is divided by the element", ours_is_nan),
+    ("frexp", r"gradient float64 (grid|denormal)", "the slope 2 ** -exponent, of which PyTorch's is inf too early"),
+    # alignments
+    ("ctc_loss nn.functional.ctc_loss", r"forward \w+ inf",
+     "no logarithm of a probability is above 0; infinitely probable is a loss of -inf", theirs_is_nan),
+    ("ctc_loss nn.functional.ctc_loss", r"gradient \w+ max",
+     "no logarithm of a probability is above 0; the sum over the labels makes all of the frame NaN", ours_is_nan),
     # special functions
     (BESSELS, r"error (float16|bfloat16) ", "halves are computed in float32 where PyTorch refuses them"),
     (POLYNOMIALS, r"error (float16|bfloat16) ", "halves are computed in float32 where PyTorch refuses them"),
@@ -308,10 +436,11 @@ EXPLAINED: list[tuple[str, str, str]] = [
 ]  # fmt: skip
 
 
-def explanation(operation: str, text: str) -> int | None:
+def explanation(operation: str, text: str, a: Any, b: Any) -> int | None:
     """The entry of EXPLAINED that speaks of a failure."""
-    for number, (operations, pattern, _) in enumerate(EXPLAINED):
-        if operation in operations.split() and re.match(pattern, text):
+    for number, (operations, pattern, _, *condition) in enumerate(EXPLAINED):
+        speaks = operation in operations.split() and re.match(pattern, text)
+        if speaks and (not condition or (isinstance(a, np.ndarray) and condition[0](a, b).all())):
             return number
     return None
 
@@ -323,18 +452,9 @@ def quiet_oracle():
         yield
 
 
-# Kernels that sum many products, means and squares: which meet first decides what overflows and where infinities meet.
-# Their differences from PyTorch at special values are not settled one by one yet; ordinary values are (the claims).
-UNSETTLED = {
-    "_batch_norm_with_update", "_native_batch_norm_legit", "_softmax_backward_data", "_weight_norm", "batch_norm",
-    "conv_tbc", "ctc_loss", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "group_norm", "instance_norm",
-    "layer_norm", "native_batch_norm", "native_group_norm", "native_layer_norm", "nn.functional.batch_norm",
-    "nn.functional.conv1d", "nn.functional.conv_transpose1d", "nn.functional.conv_transpose2d",
-    "nn.functional.conv_transpose3d", "nn.functional.ctc_loss", "nn.functional.grid_sample",
-    "nn.functional.group_norm", "nn.functional.instance_norm", "nn.functional.layer_norm",
-    "nn.functional.rms_norm", "nn.functional.scaled_dot_product_attention",
-}  # fmt: skip
-SPREADING = ("pellucid.ops.linalg", "pellucid.ops.fft", "pellucid.ops.nn.distance", "pellucid.ops.rare")
+SPREADING = ("pellucid.ops.linalg", "pellucid.ops.fft")
+DRAWN = "pellucid.ops.rare.draws"
+MATRICES = ("cdist", "nn.functional.pdist")
 
 
 def has_oracle(operation: Operation) -> bool:
@@ -349,18 +469,19 @@ def test_special_values_are_pytorchs(operation: str) -> None:
         pytest.skip("PyTorch has no such function")
     if DISTINCT[operation].home.startswith(SPREADING):
         pytest.skip("a factorisation or transform spreads NaN in its own way; PyTorch's may even end the process")
-    if operation in UNSETTLED:
-        pytest.skip("a sum of many products: its special values are not settled yet")
-    for name, fill, sample in special_samples(DISTINCT[operation]):
-        for told in differences(DISTINCT[operation], name, sample):
-            kind, _, rest = told.partition(" ")
-            number = explanation(operation, f"{kind} {name} {fill}")
+    if DISTINCT[operation].home == DRAWN:
+        pytest.skip("a draw is repeated until it is accepted: PyTorch repeats one with a count of NaN for ever")
+    if operation in MATRICES:
+        pytest.skip("distances of matrices: PyTorch's are NaN at infinities in places; not settled one by one yet")
+    for name, fill, sample in special_samples(operation):
+        for kind, ours, theirs in differences(operation, name, sample):
+            number = explanation(operation, f"{kind} {name} {fill}", ours, theirs)
             used.add(number)
             if number is None:
+                ours, theirs = (claims.short(x) if isinstance(x, np.ndarray) else x for x in (ours, theirs))
                 inputs = [claims.short(tensor.array) for tensor in claims.tensors_in(sample)]
-                unexplained.append(
-                    f"{kind} {name} {fill}: {operation}({claims.describe(sample)})\n    {rest}\n    of {inputs}"
-                )
+                call = f"{kind} {name} {fill}: {operation}({claims.describe(sample)})"
+                unexplained.append(f"{call}\n    {ours}, expected {theirs}\n    of {inputs}")
     assert not unexplained, f"{len(unexplained)} differ from PyTorch\n" + "\n".join(unexplained[:8])
     stale = [e for n, e in enumerate(EXPLAINED) if operation in e[0].split() and n not in used]
     assert not stale, f"no longer needed: {stale}"
@@ -402,7 +523,7 @@ def test_directions_of_infinite_complex_numbers() -> None:
     parts = [0.0, -1.0, -np.inf, np.inf, np.nan, 5.0, -0.5, 1e30]  # 64 pairs: PyTorch's vectors leave no rest
     values = np.array([complex(a, b) for a in parts for b in parts], np.complex64)
     ours, theirs = pellucid.sgn(pellucid.tensor(values)), torch.sgn(torch.tensor(values))
-    assert difference(ours.numpy(), theirs.numpy(), "float32", False) is None
+    assert not list(told("forward", ours.numpy(), [theirs.numpy()], "float32"))
 
 
 @pytest.mark.torch
@@ -417,12 +538,51 @@ def test_the_smallest_divisor_of_binary_cross_entropy_is_pytorchs() -> None:
     assert slope(pellucid) == slope(claims.torch())
 
 
+@pytest.mark.torch
+@pytest.mark.parametrize("shape", [(4, 3, 5), (64, 3, 7), (40, 3, 300)])  # by formula, by BLAS, by native loops
+def test_squares_that_overflow_leave_the_bias(shape: tuple[int, ...]) -> None:
+    def batch_norm(library) -> np.ndarray:
+        x = library.ones(shape)
+        x[0, 0, 0] = 3e38
+        bias = library.tensor([1.0, 2.0, 3.0])
+        return library.nn.functional.batch_norm(x, None, None, None, bias, True).numpy()
+
+    assert (batch_norm(pellucid) == batch_norm(claims.torch())).all()
+
+
+@pytest.mark.torch
+def test_zeros_around_an_image_are_not_multiplied_where_pytorch_has_none() -> None:
+    """A transposed convolution adds kernels: an infinite weight reaches no element that it does not touch."""
+
+    def gradient(library) -> np.ndarray:
+        x = library.ones(1, 1, 4, 4, dtype=library.float64, requires_grad=True)
+        weight = library.ones(1, 1, 3, 3, dtype=library.float64)
+        weight[0, 0, 0, 0] = float("inf")
+        library.nn.functional.conv2d(x, weight).sum().backward()
+        return x.grad.numpy()
+
+    assert (gradient(pellucid) == gradient(claims.torch())).all()
+
+
+def test_a_binomial_of_what_is_no_number_ends() -> None:
+    nan, inf = float("nan"), float("inf")
+    drawn = pellucid.binomial(pellucid.tensor([nan, 3.0, inf, -inf]), pellucid.tensor([0.5, nan, 0.5, 0.5]))
+    np.testing.assert_array_equal(drawn.numpy(), [nan, nan, nan, 0.0])
+
+
+def test_a_kaiser_window_narrower_than_float32_can_count() -> None:
+    """i0(100) is 1e42, which PyTorch's window divides inf by; the window itself is ordinary."""
+    narrow = pellucid.kaiser_window(7, True, 100.0)
+    wide = pellucid.kaiser_window(7, True, 100.0, dtype=pellucid.float64)
+    np.testing.assert_allclose(narrow.numpy(), wide.numpy(), 2e-5, 1e-40)
+
+
 # --- the comparison itself
 
 
 def test_the_comparison_sees_what_it_should() -> None:
-    def differ(a: float, b: float, gradient: bool = False) -> bool:
-        return difference(np.array([a]), np.array([b]), "float64", gradient) is not None
+    def differ(a: float, b: float) -> bool:
+        return bool(list(told("forward", np.array([a]), [np.array([b])], "float64")))
 
     assert not differ(np.nan, np.nan)
     assert not differ(0.0, -0.0)

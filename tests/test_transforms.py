@@ -207,6 +207,20 @@ def test_vmap_shared_input():
     same(func.vmap(lambda a, b: a @ b, in_dims=(None, 1), out_dims=1)(t(W), t(Y.T)), W @ Y.T)
 
 
+@pytest.mark.parametrize("shape", [(64, 31), (64, 5, 31)])
+def test_vmap_of_layers_with_shared_weights_is_the_layer_of_the_batch_to_the_bit(shape):
+    pellucid.manual_seed(0)
+    weight, bias, x = pellucid.randn(33, 31), pellucid.randn(33), pellucid.randn(shape)
+    linear = pellucid.nn.functional.linear
+    cases = [
+        (lambda a, w, b: linear(a, w, b), linear(x, weight, bias)), (lambda a, w, b: linear(a, w), linear(x, weight)),
+        (lambda a, w, b: a @ w.T, x @ weight.T), (lambda a, w, b: (w @ a.mT).mT if a.ndim > 1 else w @ a, x @ weight.T),
+    ]  # fmt: skip
+    for function, expected in cases[: 4 if len(shape) == 2 else 3]:
+        found = pellucid.vmap(function, in_dims=(0, None, None))(x, weight, bias)
+        assert pellucid.equal(found, expected)
+
+
 def test_vmap_pytrees():
     Pair = namedtuple("Pair", "first second")
     inputs = {"pair": Pair(t(Y), t(Y.T)), "shared": t(2.0), "list": [t(Y)]}

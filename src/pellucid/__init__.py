@@ -102,6 +102,7 @@ _FROM = {
     ),
     **dict.fromkeys(("capture",), "pellucid.compiler"),
     **dict.fromkeys(("vmap",), "pellucid.func"),
+    **dict.fromkeys(("Tag",), "pellucid.library"),
     **dict.fromkeys(("from_dlpack",), "pellucid.interop.dlpack"),
     **dict.fromkeys(("explain",), "pellucid.diagnose.explain"),
     **dict.fromkeys(("explore",), "pellucid.explorer"),
@@ -194,7 +195,7 @@ _ABSENT = {
     "PyTorch has removed it": "eig lstsq matrix_rank solve symeig",
     "it has no counterpart here": """
         BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage DoubleStorage
-        FloatStorage HalfStorage IntStorage LongStorage ShortStorage StorageBase classes from_file lobpcg""",
+        FloatStorage HalfStorage IntStorage LongStorage ShortStorage StorageBase classes lobpcg""",
 }
 
 

@@ -1,6 +1,9 @@
 """Accelerators, of which there is none: the CPU does the work."""
 
-from typing import Any
+from typing import Any, NoReturn
+
+from pellucid.core.provenance import here
+from pellucid.errors import explain
 
 
 def is_available() -> bool:
@@ -20,3 +23,45 @@ def current_accelerator(check_available: bool = False) -> Any:
 
 def synchronize(device: Any = None) -> None:
     """Nothing runs elsewhere."""
+
+
+def set_device_index(device: Any, /) -> NoReturn:
+    """Refused, as by a PyTorch without accelerators: there is no device to choose."""
+    raise RuntimeError(
+        explain(
+            "Cannot access accelerator device when none is available.",
+            str(here()),
+            "Pellucid runs on the CPU",
+            "guard the call with `if torch.accelerator.is_available():`",
+        )
+    )
+
+
+set_device_idx = set_stream = set_device_index
+
+
+def current_device_index() -> NoReturn:
+    """Refused: there is none."""
+    set_device_index(None)
+
+
+current_device_idx = current_device_index
+
+
+class device_index:
+    """A block on another device, refused when it begins; nothing happens if the index is None.
+
+    >>> with device_index(None):
+    ...     print("on the CPU")
+    on the CPU
+    """
+
+    def __init__(self, device: int | None, /) -> None:
+        self.index = device
+
+    def __enter__(self) -> None:
+        if self.index is not None:
+            set_device_index(self.index)
+
+    def __exit__(self, *error: object) -> None:
+        pass

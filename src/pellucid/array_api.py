@@ -107,7 +107,7 @@ def to_device(self: Tensor, device: Any, /, *, stream: None = None) -> Tensor:
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
-    """The data as a tensor. Unlike `torch.asarray` it keeps the history of a tensor.
+    """The data as a tensor; a tensor keeps its history.
 
     >>> import pellucid as torch
     >>> x = torch.ones(2, requires_grad=True)

@@ -14,6 +14,7 @@ tensor([2., 2.], grad_fn=<mine::twiceBackward>)
 """
 
 from collections.abc import Callable
+from enum import Enum
 from functools import partial, update_wrapper
 from types import SimpleNamespace
 from typing import Any
@@ -43,6 +44,9 @@ class CustomOpDef:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return (self._recorded or self._function)(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<CustomOpDef({self._qualname})>"
 
     @property
     def default(self) -> "CustomOpDef":
@@ -106,6 +110,9 @@ class Library:
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
 
+    def __repr__(self) -> str:
+        return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
+
     def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
         """The name in a schema such as "plus_one(Tensor x) -> Tensor"."""
         return schema.partition("(")[0].strip()
@@ -167,8 +174,17 @@ def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context
     _found(op).register_autograd(backward, setup_context=setup_context)
 
 
+# What an operation may be said to be; nothing here asks for it.
+Tag = Enum(
+    "Tag",
+    """core cudagraph_unsafe data_dependent_output dynamic_output_shape flexible_layout generated inplace inplace_view
+    maybe_aliasing_or_mutating needs_contiguous_strides needs_exact_strides needs_fixed_stride_order
+    nondeterministic_bitwise nondeterministic_seeded out out_variant pointwise pt2_compliant_tag reduction view_copy""",
+    start=0,
+)
+
 NAMES = """
-fallthrough_kernel get_ctx impl_abstract infer_schema opcheck register_torch_dispatch
+fallthrough_kernel get_ctx get_kernel impl_abstract infer_schema opcheck register_autocast register_torch_dispatch
 register_vmap triton_op wrap_triton
 """
 __getattr__ = absent(

@@ -12,9 +12,9 @@ from pellucid.interop import subclasses
 from pellucid.ops.operation import OPERATIONS
 
 __all__ = [
-    "TorchFunctionMode", "get_overridable_functions", "handle_torch_function", "has_torch_function",
-    "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like", "is_tensor_method_or_property",
-    "resolve_name", "wrap_torch_function",
+    "BaseTorchFunctionMode", "TorchFunctionMode", "get_overridable_functions", "handle_torch_function",
+    "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like",
+    "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
 ]  # fmt: skip
 
 subclasses.prepare()
@@ -134,3 +134,17 @@ class TorchFunctionMode:
 
     def __exit__(self, *error: object) -> None:
         subclasses.leave_mode()
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode that lets every call be what it is.
+
+    >>> import pellucid as torch
+    >>> with BaseTorchFunctionMode():
+    ...     torch.ones(2) + 1
+    tensor([2., 2.])
+    """
+
+    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """The call itself."""
+        return func(*args, **(kwargs or {}))

@@ -19,6 +19,7 @@ from typing import Any
 import pellucid
 from pellucid import version
 from pellucid.absent import absent_module
+from pellucid.core.homes import shown_as_torch
 from pellucid.core.provenance import here
 from pellucid.torch_version import TorchVersion
 
@@ -131,19 +132,26 @@ def as_torch() -> Iterator[types.ModuleType]:
     finder = Finder()
     sys.meta_path.insert(0, finder)
     try:
-        yield importlib.import_module("torch")
+        with shown_as_torch():
+            yield importlib.import_module("torch")
     finally:
-        sys.meta_path.remove(finder)
-        for name in [name for name in sys.modules if ours(name)]:
-            del sys.modules[name]
-        sys.modules.update(hidden)
-        for name in BESIDE:  # the package keeps its modules as attributes, too
-            above, _, part = name.rpartition(".")
-            package = sys.modules.get(above)
-            if package is not None:
-                vars(package).pop(part, None)
-                if name in hidden:
-                    setattr(package, part, hidden[name])
+        if not sys.is_finalizing():  # after a block that lasts as long as the program there are no imports to mend
+            _put_back(finder, hidden)
+
+
+def _put_back(finder: Finder, hidden: dict[str, types.ModuleType]) -> None:
+    """Let `import torch` find what it found before."""
+    sys.meta_path.remove(finder)
+    for name in [name for name in sys.modules if ours(name)]:
+        del sys.modules[name]
+    sys.modules.update(hidden)
+    for name in BESIDE:  # the package keeps its modules as attributes, too
+        above, _, part = name.rpartition(".")
+        package = sys.modules.get(above)
+        if package is not None:
+            vars(package).pop(part, None)
+            if name in hidden:
+                setattr(package, part, hidden[name])
 
 
 def run_script(path: str, arguments: Sequence[str], watched: AbstractContextManager[Any] = UNWATCHED) -> int:

@@ -9,10 +9,14 @@ from pellucid.native import choose_hands
 __all__ = [
     "are_deterministic_algorithms_enabled", "compile", "compiled_with_cxx11_abi", "cond",
     "get_deterministic_debug_mode", "get_float32_matmul_precision", "get_num_interop_threads", "get_num_threads",
+    "has_cuda", "has_cudnn", "has_lapack", "has_mkl", "has_mkldnn", "has_mps", "has_openmp", "has_spectral",
     "is_deterministic_algorithms_warn_only_enabled", "is_warn_always_enabled", "set_deterministic_debug_mode",
     "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads", "set_num_threads",
     "set_warn_always", "use_deterministic_algorithms", "while_loop",
 ]  # fmt: skip
+
+has_lapack = has_openmp = has_spectral = True  # what old scripts ask of the build
+has_cuda = has_cudnn = has_mkl = has_mkldnn = has_mps = False
 
 _SETTINGS: dict[str, Any] = {
     "threads": os.cpu_count() or 1, "interop": 1, "precision": "highest", "deterministic": False,

@@ -16,6 +16,7 @@ from pellucid.compiler.control import (
     is_exporting,
     list_backends,
     reset,
+    set_default_backend,
     set_stance,
     substitute_in_graph,
 )
@@ -24,6 +25,6 @@ from pellucid.compiler.program import Program
 
 __all__ = [
     "Instruction", "Program", "allow_in_graph", "assume_constant_result", "capture", "cudagraph_mark_step_begin",
-    "disable", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset", "set_stance",
-    "substitute_in_graph",
+    "disable", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset",
+    "set_default_backend", "set_stance", "substitute_in_graph",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """What scripts say to PyTorch's compiler: accepted, and without effect, for functions run as they are."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ContextDecorator
 from typing import Any
 
 
@@ -47,6 +47,23 @@ def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
     return []
 
 
-def set_stance(stance: str = "default", **options: Any) -> AbstractContextManager[None]:
-    """A context that changes nothing."""
-    return nullcontext()
+class set_stance(ContextDecorator):
+    """A context, or a decorator, that changes nothing.
+
+    >>> with set_stance("force_eager"):
+    ...     is_compiling()
+    False
+    """
+
+    def __init__(self, stance: str = "default", **options: Any) -> None:
+        self.stance = stance
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing to undo."""
+
+
+def set_default_backend(backend: Any) -> None:
+    """Accepted: there is one way to run a function."""

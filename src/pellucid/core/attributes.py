@@ -10,6 +10,7 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core import aliasing, backward, modes
 from pellucid.core.departures import FEW, MANY, cleared, departed, departed_further, joins
+from pellucid.core.homes import found, known, lasting
 from pellucid.core.kinds import Kind, plain
 from pellucid.core.meta import Meta
 from pellucid.core.modes import Mode
@@ -30,6 +31,9 @@ def readable(function: Callable[..., Any]) -> Callable[..., Any]:
     setattr(Tensor, function.__name__, property(function))
     return function
 
+
+for _class in (Tensor, dtypes.Size, dtypes.device, dtypes.dtype):
+    known(_class, "torch")
 
 # --- shape and type
 
@@ -547,15 +551,15 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
             )
         )
     return _rebuild, (
-        type(self),
+        lasting(type(self)),
         np.ascontiguousarray(self.array).reshape(self.array.shape),
         self.node is not None,
         self.__dict__,
     )
 
 
-def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
-    tensor = object.__new__(cls)
+def _rebuild(cls: Any, array: np.ndarray, requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
+    tensor: Tensor = object.__new__(found(cls))
     _restore(tensor, array.view(plain(array.dtype)), requires_grad, None)
     tensor.__dict__.update(attributes)
     return tensor
@@ -573,6 +577,8 @@ def _restore(tensor: Tensor, array: np.ndarray, requires_grad: bool, grad: Tenso
 @readable
 def _version(self: Tensor) -> int:
     """How often the tensor's memory was written in place."""
+    if self.is_inference():
+        raise RuntimeError("Inference tensors do not track version counter: make the tensor outside inference_mode()")
     return aliasing.version_of(self.array)
 
 

@@ -279,6 +279,9 @@ class set_grad_enabled(_Switch):
         MODE.set(self._outside)  # used as a decorator: the switch acts inside the function only
         return super().__call__(function)
 
+    def __repr__(self) -> str:
+        return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.mode})"
+
 
 class inference_mode(_Switch):
     """Switch recording off for good: results can never take part in autograd later.

@@ -7,7 +7,7 @@ import numpy as np
 
 from pellucid.core import aliasing, modes
 from pellucid.core.kinds import Kind
-from pellucid.core.tensor import Node, Tensor, extra_of, wrap
+from pellucid.core.tensor import Leaf, Node, Tensor, extra_of, wrap
 
 
 def kept_arrays(saved: Any) -> list[np.ndarray]:
@@ -43,19 +43,28 @@ PACKING: ContextVar[Node | None] = ContextVar("pellucid_packing", default=None)
 def pack(node: Node, pack_hook: Any, unpack_hook: Any) -> None:
     """Hand every kept array to the user's pack hook."""
     token = PACKING.set(node)
+    leaves = [leaf.variable for leaf in node.inputs if isinstance(leaf, Leaf)]
+    own = {id(leaf.array): leaf for leaf in leaves if leaf is not None}
     try:
-        node.saved = packed_value(node.saved, pack_hook, unpack_hook)
+        node.saved = packed_value(node.saved, pack_hook, unpack_hook, own)
     finally:
         PACKING.reset(token)
     extra_of(node).unpack = unpack_hook
 
 
-def packed_value(value: Any, pack_hook: Any, unpack_hook: Any) -> Any:
-    """A value with every array in it packed."""
+NOBODY: dict[int, Tensor] = {}
+
+
+def packed_value(value: Any, pack_hook: Any, unpack_hook: Any, own: dict[int, Tensor] = NOBODY) -> Any:
+    """A value with every array in it packed; the hook sees the user's own tensor where an array is that of a leaf.
+
+    So it can tell a parameter, which lives on anyhow, from an activation.
+    """
     if isinstance(value, (np.ndarray, Kind)):
         with modes.switched(grad=False, saved_hooks=()):
-            return Packed(pack_hook(wrap(value)), unpack_hook)
-    return tuple(packed_value(v, pack_hook, unpack_hook) for v in value) if type(value) is tuple else value
+            tensor = own.get(id(value))
+            return Packed(pack_hook(wrap(value) if tensor is None else tensor), unpack_hook)
+    return tuple(packed_value(v, pack_hook, unpack_hook, own) for v in value) if type(value) is tuple else value
 
 
 def unpacked(value: Any) -> Any:

@@ -49,7 +49,7 @@ class device(Immutable):
         return hash((self.type, self.index))
 
     def __reduce__(self) -> tuple[Callable[..., "device"], tuple[str] | tuple[str, int]]:
-        return (device, (self.type,) if self.index is None else (self.type, self.index))
+        return (_made, (self.type,) if self.index is None else (self.type, self.index))
 
     def __enter__(self) -> "device":
         CHOSEN.set((*CHOSEN.get(), check_device(self)))
@@ -57,6 +57,11 @@ class device(Immutable):
 
     def __exit__(self, *exception: object) -> None:
         CHOSEN.set(CHOSEN.get()[:-1])
+
+
+def _made(kind: str, index: int | None = None) -> device:
+    """A pickled device: a function is found whatever module the class says it is from."""
+    return device(kind, index)
 
 
 def _parse_device(named: object, index: object) -> tuple[str, int | None]:

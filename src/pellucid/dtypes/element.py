@@ -1,5 +1,6 @@
 """The types of a tensor's elements: one instance for each, and the ways to name one."""
 
+from collections.abc import Callable
 from typing import Any, Final, Literal, NoReturn, TypeAlias
 
 import ml_dtypes
@@ -66,9 +67,8 @@ class dtype(Immutable):
     def __repr__(self) -> str:
         return f"torch.{self.name}"
 
-    def __reduce__(self) -> str:
-        # A string tells pickle and copy "the module's global of this name": identity survives.
-        return _constant_name(self.name)
+    def __reduce__(self) -> tuple[Callable[[str], "dtype"], tuple[str]]:
+        return (_constant, (self.name,))  # by a function, which is found whatever module the class says it is from
 
     def to_real(self) -> "dtype":
         """Return the type of the real part; a type that is already real returns itself.
@@ -91,9 +91,8 @@ class dtype(Immutable):
 
 
 # "bool" as a global of this module would hide the builtin from every function below.
-def _constant_name(name: str) -> str:
-    """Return the name under which this module keeps the constant for the type called `name`."""
-    return "bool_" if name == "bool" else name
+def _constant(name: str) -> dtype:
+    return DTYPE_NAMES[name]
 
 
 def _define(name: str, numpy_type: Any, category: Category, *, is_signed: bool = True) -> dtype:

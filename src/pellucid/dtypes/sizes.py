@@ -25,7 +25,7 @@ class Size(tuple[int, ...]):
         return f"torch.Size([{', '.join(map(str, self))}])"
 
     def __reduce__(self) -> tuple[Callable[..., "Size"], tuple[tuple[int, ...]]]:
-        return (Size, (tuple(self),))
+        return (_made, (tuple(self),))
 
     def numel(self) -> int:
         """Return how many elements a tensor of this size has.
@@ -60,6 +60,11 @@ class Size(tuple[int, ...]):
 
     def __rmul__(self, times: SupportsIndex) -> "Size":
         return trusted_size(super().__mul__(times))
+
+
+def _made(lengths: tuple[int, ...]) -> Size:
+    """A pickled size: a function is found whatever module the class says it is from."""
+    return Size(lengths)
 
 
 def _as_length(length: SupportsIndex, position: int) -> int:

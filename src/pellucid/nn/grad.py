@@ -13,9 +13,9 @@ __all__ = [
 def _of(dims: int, sought: int, size: Any, other: Any, grad_output: Any, options: dict[str, Any]) -> Any:
     """The gradient of a convolution's input (sought = 0) or weight (1), which has this size."""
     unknown = other.new_zeros(tuple(size)).requires_grad_()
-    pair = (unknown, other.detach()) if sought == 0 else (other.detach(), unknown)
+    pair = (unknown, other) if sought == 0 else (other, unknown)
     result = getattr(functional, f"conv{dims}d")(*pair, **options)
-    return grad(result, unknown, grad_output)[0]
+    return grad(result, unknown, grad_output, create_graph=other.requires_grad or grad_output.requires_grad)[0]
 
 
 def _made(dims: int, sought: int) -> Any:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pellucid.core.departures import departed
+from pellucid.core.homes import known
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor
 from pellucid.core.views import current_node
@@ -72,6 +73,9 @@ class Parameter(Tensor, metaclass=_Named):
             made.__dict__.update(copy.deepcopy(self.__dict__, memo))
             memo[id(self)] = made
         return memo[id(self)]  # type: ignore[no-any-return]
+
+
+known(Parameter, "torch.nn.parameter")
 
 
 class Buffer(Tensor, metaclass=_Named):

@@ -28,6 +28,7 @@ from pellucid.ops.matmul import (
     product,
     product_hint,
     rows_of,
+    shared,
     sizes,
     swap,
     tensors,
@@ -251,9 +252,19 @@ def _linear_jvp(tangents: Sequence[Any], y: Any, inputs: Sequence[Any], params: 
 
 
 def _batch_linear(op: Any, a: Any, b: Any) -> Any:
+    weight = shared(b)
+    if weight is not None:  # to the bit what a layer does that is given the whole batch
+        return op(a, weight)
     if a.ndim == 2:  # each sample is one vector
         return mv_batched(b, a)
     return matmul_row(a, swap(b)) if a.ndim == 3 else matmul_batched(matmul_row, a, swap(b))
+
+
+def _batch_linear_with_bias(op: Any, a: Any, b: Any, c: Any) -> Any:
+    weight, bias = shared(b), shared(c)
+    if weight is not None and bias is not None:
+        return op(a, weight, bias)
+    return _batch_linear(linear_row, a, b) + aligned(c, a.ndim - 1)
 
 
 linear_row = bind(
@@ -268,7 +279,7 @@ linear_with_bias_row = bind(
         "linear_with_bias", _linear_with_bias, _input_gradient, _weight_gradient, same,
         jvp=_linear_jvp, dtypes="equal", lower="gemm", hint=linear_hint,
         grad_names=lambda shape: "AddmmBackward0" if len(shape) == 2 else "ViewBackward0",
-        batch=lambda op, a, b, c: _batch_linear(op, a, b) + aligned(c, a.ndim - 1),
+        batch=_batch_linear_with_bias,
     )
 )  # fmt: skip
 

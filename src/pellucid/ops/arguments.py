@@ -34,12 +34,20 @@ def axis_of(dim: Any, ndim: int) -> int:
     axis = as_int(dim)
     span = ndim or 1
     if not -span <= axis < span:
-        raise refusal(
-            IndexError,
-            f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {axis})",
-            f"the tensor has {ndim} dimensions",
-        )
+        raise outside(axis, span, ndim)
     return axis % span
+
+
+def outside(axis: int, span: int, ndim: int) -> Exception:
+    """A dimension that the tensor has not, in PyTorch's words to the letter: other libraries' tests compare them.
+
+    The user's line and the reason go along as a note, which a traceback prints below the words.
+    """
+    what = f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {axis})"
+    error = IndexError(what)
+    error.add_note(explain("", str(here()), f"the tensor has {ndim} dimensions").removeprefix("\n"))
+    error.explained = True  # type: ignore[attr-defined]
+    return error
 
 
 def axes_of(dims: Any, ndim: int) -> Axes:

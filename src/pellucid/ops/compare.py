@@ -217,9 +217,15 @@ isreal = unary("isreal", lambda a: a.imag == 0, None, dtypes="any", inplace=Fals
 
 # --- closeness
 
+def _close(a: Any, b: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
+    if rtol == atol == 0 and not equal_nan:
+        return np.equal(a, b)  # whole numbers above 2**53 are not told apart as floats, by which NumPy goes
+    return np.isclose(a, b, rtol, atol, equal_nan)
+
+
 _isclose_row = bind(
     elementwise(
-        "isclose", lambda a, b, rtol, atol, equal_nan: np.isclose(a, b, rtol, atol, equal_nan), None, None,
+        "isclose", _close, None, None,
         dtypes="equal", hint=broadcast_hint,
     )
 )  # fmt: skip

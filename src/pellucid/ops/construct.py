@@ -4,6 +4,7 @@ Data given as lists is read by NumPy and then typed as PyTorch types it: Python 
 scalars keep theirs. Tensors found inside lists leave their graph here; the result remembers where.
 """
 
+import os
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -240,9 +241,11 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 def asarray(
-    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
 ) -> Tensor:
     """The data as a tensor; `copy` demands a copy (True) or forbids one (False).
+
+    A tensor keeps its history unless `requires_grad` is False.
 
     >>> import pellucid as torch
     >>> torch.asarray([1, 2])
@@ -255,9 +258,13 @@ def asarray(
         kind = dtypes.as_dtype(source.dtype)
         if dtype is not None and kind is not dtypes.as_dtype(dtype):
             raise ValueError(f"can't alias tensor with dtype '{kind}' into dtype '{dtypes.as_dtype(dtype)}'.")
-    result = from_data(obj, dtype, device) if copy else as_tensor(obj, dtype, device)
-    if isinstance(obj, Tensor) and not requires_grad and result.requires_grad:  # type: ignore[attr-defined]
-        return result.detach()  # type: ignore[attr-defined, no-any-return]
+    if isinstance(obj, Tensor):
+        result = obj.to(device or obj.device, dtype or obj.dtype)  # type: ignore[attr-defined]
+        result = result.clone() if copy and result is obj else result
+        if requires_grad is False and result.requires_grad:
+            return result.detach()  # type: ignore[no-any-return]
+    else:
+        result = from_data(obj, dtype, device) if copy else as_tensor(obj, dtype, device)
     return result.requires_grad_() if requires_grad else result  # type: ignore[attr-defined, no-any-return]
 
 
@@ -325,6 +332,32 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     shared = raw.view(kind)  # bytes first: NumPy reads no bfloat16 out of a buffer
     aliasing.expose(shared, new=True)
     return made(shared, requires_grad)
+
+
+def from_file(filename: Any, shared: bool | None = None, size: int = 0, *, dtype: Any = None, layout: Any = None,
+              device: Any = None, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """A 1-d tensor of a file's first numbers; `shared` makes the file, if need be, and writes go into it.
+
+    >>> import os, tempfile, pellucid as torch
+    >>> path = os.path.join(tempfile.mkdtemp(), "numbers")
+    >>> torch.from_file(path, shared=True, size=2, dtype=torch.float64).fill_(1.5)
+    tensor([1.5000, 1.5000], dtype=torch.float64)
+    >>> torch.from_file(path, size=2, dtype=torch.float64)
+    tensor([1.5000, 1.5000], dtype=torch.float64)
+    """
+    kind = dtypes.as_numpy_dtype(dtypes.get_default_dtype() if dtype is None else dtype)
+    wanted, there = size * kind.itemsize, os.path.getsize(filename) if os.path.exists(filename) else None
+    if not shared and there is None:
+        raise refusal(RuntimeError, f"unable to open file <{filename}> in read-only mode: No such file or directory")
+    if not shared and (there or 0) < wanted:
+        needed = f"{size} numbers of {dtypes.as_dtype(kind)} need {wanted}"
+        raise refusal(RuntimeError, f"file <{filename}> has {there} bytes, but {needed}")
+    if wanted == 0:
+        return made(np.empty(0, kind))
+    if shared and (there or 0) < wanted:
+        with open(filename, "ab") as file:
+            file.truncate(wanted)
+    return made(np.asarray(np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(wanted,))).view(kind))
 
 
 # --- the constructors of old: Tensor(2, 3), FloatTensor([1, 2])
@@ -399,6 +432,6 @@ BoolTensor = TypedTensor("BoolTensor", dtypes.bool_)
 
 __all__ = [
     "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",
-    "IntTensor", "LongTensor", "ShortTensor", "as_tensor", "asarray", "from_numpy", "frombuffer",
+    "IntTensor", "LongTensor", "ShortTensor", "as_tensor", "asarray", "from_file", "from_numpy", "frombuffer",
     "tensor",
 ]  # fmt: skip

@@ -124,8 +124,21 @@ def _second_factor(g: Any, a: Any, b_shape: Shape) -> Any:
     return mm_row(swap(rows_of(a)), rows_of(g)) if len(b_shape) == 2 else matmul_row(swap(a), g)
 
 
+def shared(stack: Any) -> Any:
+    """The array that a stack repeats for every sample (strides of 0 tell), None if it has one for each.
+
+    >>> shared(np.broadcast_to(np.ones(2), (3, 2))), shared(np.ones((3, 2)))
+    (array([1., 1.]), None)
+    """
+    repeats = isinstance(stack, np.ndarray) and len(stack) and not stack.strides[0]
+    return stack[0] if repeats else None
+
+
 def matmul_batched(op: Any, a: Any, b: Any) -> Any:
     """The batching of matmul: one matrix per sample serves a whole stack by one product of all rows."""
+    matrix = shared(b)
+    if matrix is not None and matrix.ndim == 2 and a.ndim > 2:
+        return op(a, matrix)
     if b.ndim == 3 and a.ndim > 3:
         batch, leading = a.shape[0], a.shape[1:-1]
         flat = op(reshape_row(a, (batch, prod(leading), a.shape[-1])), b)
@@ -137,7 +150,7 @@ def matmul_batched(op: Any, a: Any, b: Any) -> Any:
 mm_row = bind(
     multilinear(
         "mm", gemm, lambda g, b: mm_row(g, swap(b)), lambda g, a: mm_row(swap(a), g),
-        dtypes="equal", lower="gemm", hint=product_hint, batch=lambda op, a, b: matmul_row(a, b),
+        dtypes="equal", lower="gemm", hint=product_hint, batch=lambda op, a, b: matmul_batched(matmul_row, a, b),
     )
 )  # fmt: skip
 matmul_row = bind(
@@ -162,7 +175,10 @@ mv_row = bind(
 
 
 def mv_batched(a: Any, b: Any) -> Any:
-    """A stack of matrices times a stack of vectors, pair by pair."""
+    """A stack of matrices times a stack of vectors, pair by pair; one matrix for all of them at once."""
+    matrix = shared(a)
+    if matrix is not None:
+        return matmul_row(b, swap(matrix))
     return reshape_row(matmul_row(a, reshape_row(b, (*b.shape, 1))), tuple(a.shape[:-1]))
 
 

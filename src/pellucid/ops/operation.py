@@ -119,6 +119,7 @@ def publish(
     writers: Iterable[str] = (),
     out: str | None = None,
     tensors: int = 0,
+    names: tuple[str, ...] = ("input", "other"),
 ) -> Function:
     """Give an operation its public names.
 
@@ -128,8 +129,9 @@ def publish(
     "node_name", "vmap", "reads_values") that the operation does not make, each with its reason. `writers` are in-place
     forms that are functions, not methods: `"torch.relu_"`. `out` says which dtypes `out=` may have (core/inplace's
     OUT_RULES): what works on each element converts its result, all else does not. The first `tensors` arguments of
-    the public forms must be tensors, where PyTorch takes no number for one. Returns the function, which takes numbers
-    all the same: a definition reads `exp = publish(...)`.
+    the public forms must be tensors, where PyTorch takes no number for one. `names` are what a row's arguments are
+    called, where the row itself does not name them. Returns the function, which takes numbers all the same: a
+    definition reads `exp = publish(...)`.
     """
     name = name or function.__name__
     row = getattr(function, "primitive", None) or TABLE.get(name)
@@ -140,6 +142,8 @@ def publish(
     taken = of_tensors(function, name, tensors) if tensors else function
     plain = module == "torch.nn.functional" and out is None  # PyTorch's take no out= there
     called = (without_out if plain else with_out)(taken, name)
+    if parameters(function) == UNNAMED:
+        called = by_name(called, name, names)
     if name in IN_FLOAT32:
         called = in_float32_under_autocast(called)
     if called is not function or hasattr(function, "primitive"):  # pickle finds a function by these
@@ -184,11 +188,35 @@ def with_out(function: Function, name: str) -> Function:
     @wraps(function)
     def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         if kwargs and not foreign.isdisjoint(kwargs):
-            kwargs = {NUMPY_NAMES.get(key, key): value for key, value in kwargs.items()}
+            kwargs = {NUMPY_NAMES[key] if key in foreign else key: value for key, value in kwargs.items()}
         try:
             return function(*args, **kwargs) if out is None else computed_into(out, function, args, kwargs, name)
         except AttributeError as error:
             raise no_tensor(function, name, args, kwargs, error) from None
+
+    return public
+
+
+UNNAMED = ("out",)  # the parameters of a row whose inputs are taken by their positions alone
+
+
+def by_name(function: Function, name: str, names: tuple[str, ...]) -> Function:
+    """The public form of a row without names for its inputs: it takes them by name, too.
+
+    >>> import pellucid as torch
+    >>> torch.floor_divide(torch.tensor(7), other=2)
+    tensor(3)
+    """
+
+    @wraps(function)
+    def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if kwargs:
+            given = {key if key in names else NUMPY_NAMES.get(key, key): value for key, value in kwargs.items()}
+            left = names[len(args) :]
+            if not given.keys() <= set(left):
+                raise TypeError(f"{name}() got an unexpected keyword argument {next(iter(given.keys() - set(left)))!r}")
+            args = (*args, *(given[key] for key in left if key in given))
+        return function(*args, out=out)
 
     return public
 
@@ -264,7 +292,7 @@ def of_tensors(function: Function, name: str, count: int) -> Function:
     ...     print(str(error).splitlines()[0])
     maximum(): argument 'other' (position 2) must be Tensor, not int
     """
-    names = ("input", "other")[:count] if parameters(function) == ("out",) else parameters(function)[:count]
+    names = ("input", "other")[:count] if parameters(function) == UNNAMED else parameters(function)[:count]
 
     @wraps(function)
     def taken(*args: Any, **kwargs: Any) -> Any:
@@ -316,8 +344,14 @@ def no_tensor(function: Function, name: str, args: Any, kwargs: Any, error: Attr
     return error
 
 
-# NumPy's names of arguments, which PyTorch takes as well as its own.
-NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+# NumPy's names of arguments, which PyTorch takes as well as its own; and those of the forms that PyTorch has apart
+# for each type, such as a number of sections or the indices between them.
+NUMPY_NAMES = {
+    "axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other",
+    "sections": "indices_or_sections", "indices": "indices_or_sections", "element": "elements",
+    "test_element": "test_elements",
+}  # fmt: skip
+OF_METHODS = frozenset(("axis", "keepdims", "sections", "indices"))
 
 
 def parameters(function: Function) -> tuple[str, ...]:
@@ -343,14 +377,14 @@ def with_numpy_names(function: Function) -> Function:
     >>> torch.ones(2, 3).sum(axis=1, keepdims=True).shape
     torch.Size([2, 1])
     """
-    foreign = numpy_names(function) & {"axis", "keepdims"}
+    foreign = numpy_names(function) & OF_METHODS
     if not foreign:
         return function
 
     @wraps(function)
     def method(*args: Any, **kwargs: Any) -> Any:
         if kwargs and not foreign.isdisjoint(kwargs):
-            kwargs = {NUMPY_NAMES.get(key, key): value for key, value in kwargs.items()}
+            kwargs = {NUMPY_NAMES[key] if key in foreign else key: value for key, value in kwargs.items()}
         return function(*args, **kwargs)
 
     return method

@@ -182,6 +182,10 @@ def cartesian_prod(*tensors: Any) -> Any:
             [2, 3],
             [2, 4]])
     """
+    for place, given in enumerate(tensors):
+        if not isinstance(given, Tensor):
+            what = f"expected Tensor as element {place} in argument 0, but got {type(given).__name__}"
+            raise refusal(TypeError, what)
     if len(tensors) == 1:
         return tensors[0]
     return stack([reshape(grid, -1) for grid in meshgrid(*tensors, indexing="ij")], 1)

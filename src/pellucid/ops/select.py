@@ -364,5 +364,6 @@ def nan_to_num(input: Any, nan: float | None = 0.0, posinf: float | None = None,
 heaviside = binary(
     "heaviside", lambda a, b: np.where(a == 0, b, (a > 0).astype(b.dtype)), None, None,
     samples=lambda draw: [sample for sample in integer_pairs(draw) if isinstance(sample.args[1], Tensor)],
-    out="exact", tensors=2, doc="0 for negative elements, 1 for positive ones, and `values` for 0.",
+    out="exact", tensors=2, names=("input", "values"),
+    doc="0 for negative elements, 1 for positive ones, and `values` for 0.",
 )  # fmt: skip

@@ -132,6 +132,8 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
         raise refusal(RuntimeError, "narrow() cannot be applied to a 0-dim tensor.")
     if isinstance(start, Tensor) and (start.ndim or start.array.dtype.kind not in "iu"):
         raise refusal(RuntimeError, "start must be an 0-dim integral Tensor.", f"it is {start.dtype}, {start.ndim}-d")
+    if isinstance(start, (bool, float)):
+        raise refusal(TypeError, f"narrow(): argument 'start' must be int or Tensor, not {type(start).__name__}")
     axis, begin = axis_of(dim, input.ndim), int(start)
     size = input.shape[axis]
     if not -size <= begin <= size:

@@ -1,12 +1,12 @@
 """Softmax and its relatives: one row each, which keeps its result."""
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from pellucid import dtypes
+from pellucid.core.large import QUIET, ones
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.native import Kernel, native, words
@@ -25,18 +25,9 @@ subtract, multiply, exp_into, log_into, divide = np.subtract, np.multiply, np.ex
 SMALL = 2048  # elements: below, the calls count and not the passes over memory
 BLOCK = 1 << 16  # elements that are worked on at a time, so that all passes but the first find them in the cache
 LONG, LARGE = 800, 1 << 15  # a row, and a matrix, for which NumPy broadcasts a column faster without its buffer
-QUIET = 9216  # elements: OpenBLAS multiplies a smaller matrix by a vector on one thread
 MICROSECONDS = 1.5e-3  # that a kernel takes for each element, roughly
 CALM = 16.0  # exponentials of numbers below need no shift: neither they nor their sums overflow
 FAINT = 1e-7  # a sum of exponentials below is made again with a shift, which keeps all its digits
-
-
-@lru_cache(maxsize=64)
-def ones(size: int, dtype: np.dtype) -> np.ndarray:
-    """A vector of ones: rows are summed by their inner product with it, twice as fast as by np.add.reduce."""
-    vector = np.ones(size, dtype)
-    vector.flags.writeable = False
-    return vector
 
 
 def by_column(ufunc: np.ufunc, a: np.ndarray, column: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -240,12 +231,12 @@ def _softmax_back_rows(out: np.ndarray, g: np.ndarray, y: np.ndarray) -> None:
 
 def _softmax_back(g: np.ndarray, y: np.ndarray, axis: int) -> Any:
     if not y.ndim:
-        return g * y - g * y * y
+        return y * (g - g * y)
     if by_rows(y, axis):
         return by_loop(softmax_back_loop, _softmax_back_rows, g, y)
     out = g * y
-    out -= y * add_reduce(out, axis, None, None, True)
-    return out
+    subtract(g, add_reduce(out, axis, None, None, True), out)
+    return multiply(out, y, out)
 
 
 def _share_slope(v: Any, g: Any, y: Any, axis: int) -> Any:

@@ -93,5 +93,43 @@ def values(self: Tensor) -> Tensor:
     return self[self.ne(0)]  # type: ignore[attr-defined, index, no-any-return]
 
 
+@attribute
+def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
+    """The matrix itself, which stays dense.
+
+    >>> import pellucid as torch
+    >>> a = torch.tensor([[0.0, 2.0], [3.0, 4.0]]).to_sparse_csr()
+    >>> a.crow_indices(), a.col_indices(), a.values()
+    (tensor([0, 1, 3]), tensor([1, 0, 1]), tensor([2., 3., 4.]))
+    """
+    if self.array.ndim != 2 or dense_dim:
+        raise refusal(NotImplementedError, f"to_sparse_csr is for matrices, not for a {self.array.ndim}-D tensor")
+    return self
+
+
+@attribute
+def crow_indices(self: Tensor) -> Tensor:
+    """Where among `values` each row of a matrix begins, and where the last one ends."""
+    return wrap(np.concatenate([[0], np.cumsum(np.count_nonzero(self.array, axis=1))]))
+
+
+@attribute
+def col_indices(self: Tensor) -> Tensor:
+    """The columns of what is not zero in a matrix, row by row."""
+    return wrap(np.ascontiguousarray(np.nonzero(self.array)[1]))
+
+
+def _by_columns(name: str) -> None:
+    """A method for an order of values that a dense matrix cannot answer for."""
+
+    def refuse(self: Tensor, *args: Any, **options: Any) -> Any:
+        raise refusal(NotImplementedError, f"Pellucid has no Tensor.{name}", "matrices are dense", "to_sparse_csr()")
+
+    refuse.__name__, refuse.__doc__ = name, "Always an error: matrices are dense."
+    attribute(refuse)
+
+
+for _name in ("to_sparse_bsc", "to_sparse_bsr", "to_sparse_csc"):
+    _by_columns(_name)
 for _name, _question in {"indices": indices, "_indices": indices, "values": values, "_values": values}.items():
     setattr(Tensor, _name, _question)

@@ -237,6 +237,9 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
             RuntimeError, "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
         )
     axis = axis_of(dim, input.ndim)
+    if isinstance(indices_or_sections, bool):
+        what = "argument 'indices_or_sections' must be int, tuple or Tensor, not bool"
+        raise refusal(TypeError, f"tensor_split(): {what}")
     if isinstance(indices_or_sections, Tensor):
         if indices_or_sections.array.dtype != np.int64:
             what = f"tensor_indices_or_sections to have dtype of long, but got {name_of(indices_or_sections)}"

@@ -189,14 +189,14 @@ def is_inference(input: Tensor) -> bool:
     return bool(input.is_inference())  # type: ignore[attr-defined]
 
 
-def result_type(tensor1: Any, tensor2: Any) -> Any:
+def result_type(tensor: Any, other: Any) -> Any:
     """The dtype of an operation on two tensors or numbers.
 
     >>> import pellucid as torch
     >>> torch.result_type(torch.tensor([1]), 1.0)
     torch.float32
     """
-    operands = [value.array if isinstance(value, Tensor) else value for value in (tensor1, tensor2)]
+    operands = [value.array if isinstance(value, Tensor) else value for value in (tensor, other)]
     return dtypes.from_numpy_dtype(dtypes.promote(operands))
 
 
@@ -207,7 +207,11 @@ def typename(obj: Any) -> str:
     >>> torch.typename(torch.ones(1))
     'torch.FloatTensor'
     """
-    return str(obj.type()) if isinstance(obj, Tensor) else f"{type(obj).__module__}.{type(obj).__qualname__}"  # type: ignore[attr-defined]
+    if isinstance(obj, Tensor):
+        return str(obj.type())  # type: ignore[attr-defined]
+    named = obj if hasattr(obj, "__qualname__") else type(obj)  # a class or a function has a name of its own
+    home = getattr(named, "__module__", None) or "builtins"
+    return named.__qualname__ if home == "builtins" else f"{home}.{named.__qualname__}"  # type: ignore[no-any-return]
 
 
 def set_default_tensor_type(t: Any, /) -> None:

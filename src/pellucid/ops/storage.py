@@ -45,6 +45,16 @@ class UntypedStorage:
         """Whether forked processes write to the same memory."""
         return _is_shared(self._owner)
 
+    def __repr__(self) -> str:
+        numbers = "\n ".join(str(each) for each in self.tolist())
+        return f" {numbers}\n[torch.storage.{type(self).__name__}({self._kind()}device=cpu) of size {self.size()}]"
+
+    def _kind(self) -> str:
+        return ""
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.tolist()[index]
+
     def tolist(self) -> list[Any]:
         """The elements."""
         return np.frombuffer(np.ascontiguousarray(self._owner).tobytes(), np.uint8).tolist()  # type: ignore[no-any-return]
@@ -62,6 +72,9 @@ class TypedStorage(UntypedStorage):
     def __init__(self, owner: np.ndarray) -> None:
         super().__init__(owner)
         self.dtype = dtypes.from_numpy_dtype(owner.dtype)
+
+    def _kind(self) -> str:
+        return f"dtype={self.dtype}, "
 
     def size(self) -> int:
         return self._owner.size

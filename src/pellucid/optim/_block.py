@@ -110,7 +110,7 @@ class Block:
         written = (*arrays, *self.slots, *(target for _, target in self.staged))
         self.writes = [record_of(array) for array in written]
         self.checks = [
-            (p, array, state, [(name, state[name].array) for name in (*slots, *counters)])
+            (p, array, state, [(name, state[name], state[name].array) for name in (*slots, *counters)])
             for p, array, state in zip(parameters, arrays, states, strict=True)
         ]
 
@@ -148,8 +148,8 @@ class Block:
         for p, array, state, held in self.checks:
             if p._grad is None or p.array is not array or states.get(p, NOTHING) is not state:
                 return False
-            for name, memory in held:
-                if getattr(state.get(name), "array", None) is not memory:
+            for name, tensor, memory in held:
+                if state.get(name) is not tensor or tensor.array is not memory:
                     return False
         if len(self.checks) > 1:
             return all(len(set(values.tolist())) == 1 for values in self.counters.values())

@@ -5,13 +5,14 @@ all, and damage to one is noticed when it is read.
 """
 
 import io
+import os
 import pickle
 import pickletools
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
-from importlib import import_module
 from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ from pellucid.core.tensor import Tensor
 from pellucid.errors import explain
 from pellucid.serialization.archive import DamagedFileError, Reader, Writer, damaged, read_file
 from pellucid.serialization.atomic import write_whole
+from pellucid.serialization.names import home, module_for
 from pellucid.serialization.tensors import SAFE, Blocks, Pickler, truthful
 from pellucid.serialization.unpickling import Unpickler, UnpicklingError, shown
 
@@ -80,6 +82,9 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights
          mmap: bool | None = None, **options: Any) -> Any:  # fmt: skip
     """Read what `save` (here or in PyTorch) wrote. Nothing in the file is executed unless `weights_only=False`.
 
+    As in PyTorch, the environment may decide: TORCH_FORCE_WEIGHTS_ONLY_LOAD=1 for every call,
+    TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 for the calls that do not say `weights_only`.
+
     >>> import pellucid as torch
     >>> import io
     >>> file = io.BytesIO()  # or a path
@@ -88,17 +93,18 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights
     >>> {name: tuple(value.shape) for name, value in torch.load(file).items()}
     {'weight': (1, 2), 'bias': (1,)}
     """
+    weights_only = _only_weights(weights_only, pickle_module)
     data, path = read_file(f)
     if data[:2] != b"PK":
-        return _load_legacy(data, path, weights_only is not False)
+        return _load_legacy(data, path, weights_only)
     reader = Reader(data, path)
     if "byteorder" in reader and reader.read("byteorder") != b"little":
         raise damaged(path, "it was written on a machine of the other byte order")
     blocks = Blocks(lambda key, size: reader.read(f"data/{key}"))
     try:
-        if reader.suspect is not None and weights_only is False:
+        if reader.suspect is not None and not weights_only:
             raise UnpicklingError("a damaged file is not trusted")
-        loaded = _unpickled(reader.read("data.pkl"), blocks, weights_only is not False)
+        loaded = _unpickled(reader.read("data.pkl"), blocks, weights_only)
     except UnpicklingError as error:
         if reader.suspect is not None:
             raise _named(reader, None, blocks) from None
@@ -106,6 +112,37 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights
     if reader.suspect is not None:
         raise _named(reader, loaded, blocks)
     return loaded
+
+
+def _only_weights(said: bool | None, pickle_module: Any) -> bool:
+    """Whether to read weights only: what the call says, unless the environment has the last word."""
+    always, unless_said = (_set_to_true(f"TORCH_FORCE_{way}WEIGHTS_ONLY_LOAD") for way in ("", "NO_"))
+    if always and unless_said:
+        raise RuntimeError(
+            explain(
+                "TORCH_FORCE_WEIGHTS_ONLY_LOAD and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD are both set",
+                str(here()),
+                try_="unset one of these environment variables",
+            )
+        )
+    if said is None and unless_said:
+        warnings.warn("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD is set: this file may run any program as it is loaded",
+                      UserWarning, stacklevel=3)  # fmt: skip
+        return False
+    weights_only = always or (pickle_module is None if said is None else said)
+    if weights_only and pickle_module is not None:
+        raise RuntimeError(
+            explain(
+                f"load: weights_only=True reads with an unpickler of its own, but pickle_module is {pickle_module!r}",
+                str(here()),
+                try_="leave pickle_module out, or if you trust the file: weights_only=False",
+            )
+        )
+    return weights_only
+
+
+def _set_to_true(variable: str) -> bool:
+    return os.environ.get(variable, "").lower() in ("1", "y", "yes", "true")
 
 
 def _named(reader: Reader, loaded: Any, blocks: Blocks) -> DamagedFileError:
@@ -161,6 +198,21 @@ def _unpickled(text: bytes, blocks: Blocks, weights_only: bool) -> Any:
     return Trusting(io.BytesIO(text), blocks).load()
 
 
+def _public(module: str, name: str) -> tuple[str, str]:
+    """Where a function is that PyTorch pickles by the module of C++ that it comes from: torch._C._nn.gelu for gelu.
+
+    >>> _public("torch._C._special", "special_expit")
+    ('torch.special', 'expit')
+    """
+    methods = "_VariableFunctionsClass"  # torch.relu is a method of this class
+    if module == "torch._C" and name.startswith(methods):
+        return "torch", name.removeprefix(methods)
+    part = module.removeprefix("torch._C._")
+    if part == module:
+        return module, name
+    return ("torch.nn.functional", name) if part == "nn" else (f"torch.{part}", name.removeprefix(f"{part}_"))
+
+
 class Trusting(pickle.Unpickler):
     """Python's own unpickler, for files that are trusted: PyTorch's names lead to Pellucid."""
 
@@ -178,8 +230,9 @@ class Trusting(pickle.Unpickler):
             return super().find_class(module, name)
         if f"{module}.{name}" in SAFE:
             return SAFE[f"{module}.{name}"]
-        found: Any = import_module(module.replace("torch", "pellucid", 1))
-        for part in name.split("."):
+        module, name = _public(module, name)
+        found: Any = module_for(module)
+        for part in filter(None, name.split(".")):
             found = getattr(found, part)
         return found
 
@@ -327,8 +380,7 @@ def _allowed() -> dict[str, Any]:
 def _path(each: Any) -> str:
     if isinstance(each, tuple):
         return str(each[1])
-    module = each.__module__
-    return f"{module.replace('pellucid', 'torch', 1) if module.startswith('pellucid') else module}.{each.__qualname__}"
+    return f"{home(each)}.{each.__qualname__}"
 
 
 # --- settings that change nothing: every machine that runs this is little-endian, and sums are always written

@@ -4,6 +4,7 @@ import pickle
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from pellucid.core.aliasing import owner_of
 from pellucid.core.attributes import concrete
 from pellucid.core.tensor import Hooks, Tensor, wrap
 from pellucid.nn.parameter import Parameter
+from pellucid.serialization.names import home
 from pellucid.serialization.unpickling import UnpicklingError, key, shown
 
 # PyTorch's classes of storage and the dtypes they hold.
@@ -110,8 +112,9 @@ class Pickler(PythonPickler):  # type: ignore[misc]
     def save_global(self, obj: Any, name: Any = None) -> None:
         """Classes and functions of Pellucid under PyTorch's names; everything else as it is."""
         module = getattr(obj, "__module__", "") or ""
-        if module.startswith("pellucid.") and isinstance(obj, type):
-            self.save_name(Global(module.replace("pellucid", "torch", 1), obj.__qualname__))
+        named = isinstance(obj, type) or (isinstance(obj, FunctionType) and "<" not in obj.__qualname__)
+        if module.partition(".")[0] == "pellucid" and named:
+            self.save_name(Global(home(obj), obj.__qualname__))
             self.memoize(obj)
         else:
             super().save_global(obj, name)
@@ -124,6 +127,7 @@ class Pickler(PythonPickler):  # type: ignore[misc]
         **PythonPickler.dispatch,
         Global: lambda self, value: self.save_name(value),
         type: lambda self, value: self.save_global(value),
+        FunctionType: lambda self, value: self.save_global(value),
         dtypes.dtype: lambda self, value: self.save_name(_global_of(value)),
     }
 

@@ -9,8 +9,8 @@
 
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, cast
 
 PyTree = Any
 Flatten = Callable[[Any], tuple[Iterable[Any], Any]]  # a container -> its parts, and what else makes it up
@@ -37,7 +37,7 @@ def _way(kind: Any) -> tuple[Flatten, Unflatten] | None:
     return NODES.get(kind) or (NAMED if issubclass(kind, tuple) and hasattr(kind, "_fields") else None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TreeSpec:
     """The shape of a tree: the kind of container, what else makes it up, and the shapes of its parts."""
 
@@ -54,6 +54,14 @@ class TreeSpec:
         """Whether there is no container."""
         return self.type is None
 
+    def __repr__(self, indent: int = 0) -> str:
+        if self.is_leaf():
+            return "*"
+        apart = ",\n" + " " * (indent + 2)
+        parts = apart.join(child.__repr__(indent + 2) for child in self.children_specs)
+        kind = "namedtuple" if self.type not in NODES else self.type.__name__
+        return f"TreeSpec({kind}, {self.context}, [{parts}])"
+
     def _build(self, leaves: Iterator[Any]) -> Any:
         way = None if self.is_leaf() else _way(self.type)
         return (
@@ -69,6 +77,39 @@ LeafSpec = TreeSpec
 def register_pytree_node(cls: Any, flatten_fn: Flatten, unflatten_fn: Unflatten, **options: Any) -> None:
     """Teach all functions here a container of one's own."""
     NODES[cls] = (flatten_fn, unflatten_fn)
+
+
+def register_dataclass(cls: Any, *, field_names: Any = None, drop_field_names: Any = (), **options: Any) -> None:
+    """Teach all functions here a dataclass, whose fields are the parts; those to drop keep their defaults.
+
+    >>> @dataclass
+    ... class Point:
+    ...     x: int
+    ...     y: int
+    >>> register_dataclass(Point)
+    >>> tree_map(lambda number: number + 1, Point(1, 2))
+    Point(x=2, y=3)
+    """
+    if not is_dataclass(cls):
+        raise ValueError(f"register_dataclass: {cls!r} is not a dataclass")
+    names = [field.name for field in fields(cls) if field.init] if field_names is None else list(field_names)
+    kept, made = [name for name in names if name not in drop_field_names], cast(Callable[..., Any], cls)
+    register_pytree_node(
+        cls,
+        lambda node: ([getattr(node, name) for name in kept], None),
+        lambda parts, context: made(**dict(zip(kept, parts, strict=True))),
+    )
+
+
+def register_constant(cls: Any) -> None:
+    """Teach all functions here a class without parts: its objects are of the tree's shape.
+
+    >>> class Name(str): ...
+    >>> register_constant(Name)
+    >>> tree_leaves([Name("a"), 1])
+    [1]
+    """
+    register_pytree_node(cls, lambda node: ([], node), lambda parts, node: node)
 
 
 def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
@@ -98,6 +139,15 @@ def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list
 def tree_iter(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Iterator[Any]:
     """The leaves of a tree, one after the other."""
     return iter(tree_leaves(tree, is_leaf))
+
+
+def tree_is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Whether a value is no container, or `is_leaf` says that it is to be taken as a whole.
+
+    >>> tree_is_leaf(1), tree_is_leaf([1])
+    (True, False)
+    """
+    return bool(is_leaf is not None and is_leaf(tree)) or _way(type(tree)) is None
 
 
 def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> TreeSpec:

@@ -125,6 +125,9 @@ def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0,
     def formula(k: ndarray, last: int) -> ndarray:
         distance = k * (2 / last) - 1
         height = np.sqrt(np.maximum(1 - distance * distance, 0)) * beta
+        if beta > 80:  # i0 would overflow (in PyTorch the window is 0 and NaN); i0e is i0 without its exponential
+            share = scipy.special.i0e(height) / scipy.special.i0e(beta) * np.exp(height - beta)
+            return np.asarray(share, k.dtype)
         return exactly(scipy.special.i0, height) * (1 / scipy.special.i0(beta)).astype(k.dtype)
 
     return window("kaiser_window", window_length, periodic, formula, **options)

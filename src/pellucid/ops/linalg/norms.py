@@ -33,7 +33,7 @@ def _vector_samples(draw: Draw) -> list[Sample]:
 
 
 @operation(samples=_vector_samples, module="torch.linalg")
-def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def vector_norm(input: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The norm of all elements as one vector, or of the vectors along dimensions: (sum of |x| ** ord) ** (1 / ord).
 
     >>> import pellucid as torch
@@ -42,7 +42,7 @@ def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *,
     """
     if isinstance(ord, str):
         raise refusal(TypeError, "linalg_vector_norm(): argument 'ord' (position 2) must be Number, not str")
-    return general_vector_norm(x, ord, dim, keepdim, dtype=dtype)
+    return general_vector_norm(input, ord, dim, keepdim, dtype=dtype)
 
 
 def _matrix_samples(draw: Draw) -> list[Sample]:
@@ -54,7 +54,7 @@ def _matrix_samples(draw: Draw) -> list[Sample]:
 
 
 @operation(samples=_matrix_samples, module="torch.linalg", unclaimed=COMPOSED)
-def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Any:
+def matrix_norm(input: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The norm of every matrix: "fro", "nuc", 1 and inf (largest sum of a column, of a row), 2, or their negatives.
 
     >>> import pellucid as torch
@@ -62,20 +62,20 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
     tensor(6.)
     """
     name = "linalg.matrix_norm"
-    expect_matrix(name, A)
-    expect_floating(name, A)
+    expect_matrix(name, input)
+    expect_floating(name, input)
     supported = ord in ("fro", "nuc") if isinstance(ord, str) else math.fabs(ord) in ORDERS
     expect(supported, f"{name}: Order {ord} not supported.")
-    rows, columns = _two_axes(name, dim, A.ndim)
+    rows, columns = _two_axes(name, dim, input.ndim)
     if ord == "fro":
-        return general_vector_norm(A, 2, (rows, columns), keepdim, dtype=dtype)
+        return general_vector_norm(input, 2, (rows, columns), keepdim, dtype=dtype)
     if dtype is not None:
-        check_norm_dtype(name, A, dtype)
-        A = as_type(A, dtype)
+        check_norm_dtype(name, input, dtype)
+        input = as_type(input, dtype)
     if ord == "nuc" or math.fabs(ord) == 2:
-        return _by_singular_values(name, A, ord, rows, columns, keepdim)
+        return _by_singular_values(name, input, ord, rows, columns, keepdim)
     first, second = (rows, columns) if math.fabs(ord) == 1 else (columns, rows)
-    return _without(_extreme(sum_row(abs(A), (first,), True), second, ord), (first, second), keepdim)
+    return _without(_extreme(sum_row(abs(input), (first,), True), second, ord), (first, second), keepdim)
 
 
 def _two_axes(name: str, dim: Any, ndim: int) -> tuple[int, int]:
@@ -120,7 +120,7 @@ def _norm_samples(draw: Draw) -> list[Sample]:
 
 
 @operation(samples=_norm_samples, module="torch.linalg")
-def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def norm(input: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """A vector or matrix norm, as the number of dimensions says: `vector_norm` of one, `matrix_norm` of two.
 
     Without `ord` it is the 2-norm of all elements, in however many dimensions they are.
@@ -133,8 +133,8 @@ def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dty
     if dims is not None:
         expect(len(dims) in (1, 2), f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}")
     elif ord is not None and not isinstance(ord, str):
-        what = f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D."
-        expect(A.ndim in (1, 2), what)
-    if isinstance(ord, str) or (ord is not None and (A.ndim if dims is None else len(dims)) == 2):
-        return matrix_norm(A, ord, (-2, -1) if dims is None else dims, keepdim, dtype=dtype)
-    return general_vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+        what = f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {input.ndim}D."
+        expect(input.ndim in (1, 2), what)
+    if isinstance(ord, str) or (ord is not None and (input.ndim if dims is None else len(dims)) == 2):
+        return matrix_norm(input, ord, (-2, -1) if dims is None else dims, keepdim, dtype=dtype)
+    return general_vector_norm(input, 2 if ord is None else ord, dim, keepdim, dtype=dtype)

@@ -232,7 +232,7 @@ solve_triangular_row = bind(
     ],
     module="torch.linalg",
 )  # fmt: skip
-def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
+def solve_triangular(input: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
     """The solution of A X = B (`left=False`: of X A = B) for triangular A, of which only that triangle is read.
 
     >>> import pellucid as torch
@@ -241,14 +241,14 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
             [1.]])
     """
     name = "linalg.solve_triangular"
-    expect_square(name, A)
+    expect_square(name, input)
     expect_matrix(name, B, "B")
-    expect_fitting(name, A, B, left)
-    expect_same_dtype(name, A, B)
-    expect_floating(name, A)
+    expect_fitting(name, input, B, left)
+    expect_same_dtype(name, input, B)
+    expect_floating(name, input)
     if left:
-        return solve_triangular_row(A, B, upper, unitriangular)
-    return swap(solve_triangular_row(swap(A), swap(B), not upper, unitriangular))
+        return solve_triangular_row(input, B, upper, unitriangular)
+    return swap(solve_triangular_row(swap(input), swap(B), not upper, unitriangular))
 
 
 @operation(

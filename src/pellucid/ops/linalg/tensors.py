@@ -191,16 +191,16 @@ def _cube(draw: Draw, *shape: int) -> Any:
     module="torch.linalg", unclaimed=COMPOSED,
     out="cast",
 )  # fmt: skip
-def tensorinv(A: Any, ind: int = 2) -> Any:
-    """The inverse for `tensordot`: A as a matrix, with the first `ind` dimensions for its rows, inverted.
+def tensorinv(input: Any, ind: int = 2) -> Any:
+    """The inverse for `tensordot`: the tensor as a matrix, with the first `ind` dimensions for its rows, inverted.
 
     >>> import pellucid as torch
     >>> torch.linalg.tensorinv(torch.eye(4).reshape(2, 2, 4)).shape
     torch.Size([4, 2, 2])
     """
     expect(ind > 0, f"Expected a strictly positive integer for 'ind', but got {ind}")
-    rows, columns = _split("linalg.tensorinv", tuple(A.shape), ind, "ind")
-    return reshape_row(inv(reshape_row(A, (prod(rows), prod(columns)))), (*columns, *rows))
+    rows, columns = _split("linalg.tensorinv", tuple(input.shape), ind, "ind")
+    return reshape_row(inv(reshape_row(input, (prod(rows), prod(columns)))), (*columns, *rows))
 
 
 @operation(
@@ -211,17 +211,17 @@ def tensorinv(A: Any, ind: int = 2) -> Any:
     module="torch.linalg", unclaimed=COMPOSED,
     out="cast",
 )  # fmt: skip
-def tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:
-    """The X with tensordot(A, X, X.ndim) = B; `dims` are dimensions of A that are moved to the end first.
+def tensorsolve(input: Any, other: Any, dims: Any = None) -> Any:
+    """The X with tensordot(input, X, X.ndim) = other; `dims` of input are moved to the end first.
 
     >>> import pellucid as torch
     >>> torch.linalg.tensorsolve(2 * torch.eye(4).reshape(2, 2, 4), torch.ones(2, 2))
     tensor([0.5000, 0.5000, 0.5000, 0.5000])
     """
     if dims is not None:
-        A = movedim(A, tuple(dims), tuple(range(-len(dims), 0)))
-    rows, columns = _split("linalg.tensorsolve", tuple(A.shape), B.ndim, "other.ndim")
-    solution = solve(reshape_row(A, (prod(rows), prod(columns))), reshape_row(B, (prod(B.shape),)))
+        input = movedim(input, tuple(dims), tuple(range(-len(dims), 0)))
+    rows, columns = _split("linalg.tensorsolve", tuple(input.shape), other.ndim, "other.ndim")
+    solution = solve(reshape_row(input, (prod(rows), prod(columns))), reshape_row(other, (prod(other.shape),)))
     return reshape_row(solution, columns)
 
 

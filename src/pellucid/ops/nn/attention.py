@@ -8,18 +8,19 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core.kinds import plain
+from pellucid.core.modes import switched
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import axis_of, expect, is_floating, refuse
 from pellucid.ops.convert import as_type
-from pellucid.ops.masked import masked_fill
 from pellucid.ops.matmul import matmul
 from pellucid.ops.nn.attention_row import attention_row, causal_bias, safe_exponentials
 from pellucid.ops.nn.dropout import dropout
 from pellucid.ops.nn.normalise import ONE
 from pellucid.ops.operation import COMPOSED, Draw, Sample, call, operation
 from pellucid.ops.repeat import repeat_interleave
+from pellucid.ops.select import where
 from pellucid.ops.softmax import blockwise, by_rows, softmax_back_row
 
 # --- softmax of rows that may be masked altogether
@@ -108,9 +109,8 @@ def _weights(query: Any, key: Any, mask: Any, causal: bool, scale: float) -> Any
         scores = scores + wrap(causal_bias(query.shape[-2], key.shape[-2], plain(scores.array.dtype)))
     if mask is not None:
         if mask.array.dtype.kind == "b":
-            scores = masked_fill(scores, ~mask, -math.inf)
-        else:
-            scores = scores + as_type(mask, scores.dtype)
+            mask = where(mask, 0.0, -math.inf)  # added, as in PyTorch: a score that is NaN stays so
+        scores = scores + as_type(mask, scores.dtype)
     return safe_softmax_row(scores, scores.ndim - 1)
 
 
@@ -163,6 +163,18 @@ def scaled_dot_product_attention(
     if enable_gqa:
         key, value = _shared_heads(query, key, value)
     factor = 1 / math.sqrt(query.array.shape[-1] or 1) if scale is None else scale
+    how = (attn_mask, dropout_p, is_causal, factor)
+    if query.array.dtype.itemsize > 2:
+        return _attended(query, key, value, *how)
+    dtype = query.dtype
+    with switched(autocast=None):  # the scores of halves may be too large for them
+        query, key, value = (as_type(each, dtypes.float32) for each in (query, key, value))
+        return as_type(_attended(query, key, value, *how), dtype)
+
+
+def _attended(
+    query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, factor: float
+) -> Any:
     if attn_mask is None and not dropout_p and _fits(query, key, value):
         return attention_row(query, key, value, is_causal, factor)[0]
     weights = _weights(query, key, attn_mask, is_causal, factor)

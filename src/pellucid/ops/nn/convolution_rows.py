@@ -9,6 +9,7 @@ A kernel's images are shared among threads where every product is too small for 
 """
 
 import math
+from cmath import isfinite
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -108,7 +109,7 @@ def _convolve(a: ndarray, b: ndarray, bias: ndarray | None, windows: Windows, gr
 def _transposed(a: ndarray, b: ndarray, windows: Windows, groups: int, sizes: Shape) -> ndarray:
     """The adjoint of `convolve` in its input, which has spatial `sizes`: each element of `a` adds a kernel."""
     channels = b.shape[1] * groups
-    if _flips(windows, len(b), channels, sizes):
+    if _flips(windows, len(b), channels, sizes) and _is_finite(b):
         return convolve(a, _flipped(b, groups), _mirrored(windows, sizes), groups)
     if convolution_loops.fit(windows, len(a), channels, len(b), groups, a.dtype):
         return convolution_loops.transposed(a, b, windows, groups, sizes)
@@ -149,6 +150,11 @@ def _flips(windows: Windows, outputs: int, channels: int, sizes: Shape) -> bool:
     """Whether to convolve with the mirrored kernel: the columns of the result would not be much smaller to add up."""
     near = outputs * math.prod(sizes) <= 2 * channels * math.prod(windows.sizes)
     return near and all(stride == 1 for stride in windows.stride)
+
+
+def _is_finite(b: ndarray) -> bool:
+    """Whether a weight may be multiplied by zeros around the elements, which only the mirrored convolution has."""
+    return isfinite(np.vdot(b, b))
 
 
 def _flipped(b: ndarray, groups: int) -> ndarray:

@@ -276,7 +276,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
 def _unit(x: Any, dim: int, eps: float) -> Any:
     """x divided by its norm, or by eps if that is larger; the gradient is that of the norm in both cases."""
     size = vector_norm(x, 2, dim, True)
-    return x / (size + (clamp_min(size, eps) - size).detach())
+    return x / (size + clamp_min(eps - size, 0).detach())  # a norm that is inf stays so
 
 
 @operation(

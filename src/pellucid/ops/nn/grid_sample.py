@@ -3,6 +3,8 @@
 Each output element is a weighted sum of a few input elements, its taps: 2 per dimension for linear interpolation, 4
 for cubic. Which ones is a matter of integers; the weights are ordinary functions of the grid. What is left are three
 rows, linear in each tensor, that are each other's derivatives.
+
+A tap outside takes a zero that stands behind the elements, not an element of the border times 0, which might be NaN.
 """
 
 import math
@@ -36,6 +38,14 @@ def _rows(x: ndarray, rank: int) -> ndarray:
     return flat.transpose(0, 2, 1).reshape(flat.shape[0] * flat.shape[2], flat.shape[1])
 
 
+def _inputs(a: ndarray, rank: int) -> ndarray:
+    """The rows of an input, and one of zeros for the taps that are outside."""
+    flat = _flat(a, rank)
+    rows = np.zeros((flat.shape[0] * flat.shape[2] + 1, flat.shape[1]), a.dtype)
+    rows[:-1].reshape(flat.shape[0], flat.shape[2], flat.shape[1])[...] = flat.transpose(0, 2, 1)
+    return rows
+
+
 def _planes(rows: ndarray, shape: Shape) -> ndarray:
     """The inverse of `_rows`, for a flat shape."""
     lead, channels, size = shape
@@ -43,36 +53,37 @@ def _planes(rows: ndarray, shape: Shape) -> ndarray:
 
 
 def _numbers(index: ndarray, rank: int, size: int) -> ndarray:
-    """Which row of the input each tap of each output element takes."""
+    """Which row of the input each tap of each output element takes; the last one, of zeros, if it is outside."""
     flat = _flat(index, rank)
-    return _rows((flat + (np.arange(len(flat)) * size)[:, None, None]), 1)
+    numbers = flat + (np.arange(len(flat)) * size)[:, None, None]
+    return _rows(np.where(flat < 0, len(flat) * size, numbers), 1)
 
 
 def _matrix(index: ndarray, weights: ndarray, rank: int, size: int) -> Any:
-    """The taps as a sparse matrix from the rows of the input to those of the output."""
+    """The taps as a sparse matrix from the rows of the input, and zeros, to those of the output."""
     numbers = _numbers(index, rank, size)
     count, taps = numbers.shape
     ends = np.arange(0, numbers.size + 1, max(taps, 1))[: count + 1]
     samples = math.prod(index.shape[: index.ndim - rank - 1])
-    return csr_array((_rows(weights, rank).reshape(-1), numbers.reshape(-1), ends), (count, samples * size))
+    return csr_array((_rows(weights, rank).reshape(-1), numbers.reshape(-1), ends), (count, samples * size + 1))
 
 
 def _sample(a: ndarray, index: ndarray, weights: ndarray, rank: int) -> ndarray:
     size, sizes = math.prod(a.shape[a.ndim - rank :]), index.shape[index.ndim - rank :]
-    rows = _matrix(index, weights, rank, size) @ _rows(a, rank)
+    rows = _matrix(index, weights, rank, size) @ _inputs(a, rank)
     lead = a.shape[: a.ndim - rank]
     return _planes(rows, (math.prod(lead[:-1]), lead[-1], math.prod(sizes))).reshape(*lead, *sizes)
 
 
 def _spread(g: ndarray, index: ndarray, weights: ndarray, plane: Shape) -> ndarray:
     rank, size = len(plane), math.prod(plane)
-    rows = _matrix(index, weights, rank, size).T @ _rows(g, rank)
+    rows = (_matrix(index, weights, rank, size).T @ _rows(g, rank))[:-1]
     lead = g.shape[: g.ndim - rank]
     return _planes(rows, (math.prod(lead[:-1]), lead[-1], size)).reshape(*lead, *plane)
 
 
 def _weigh(g: ndarray, a: ndarray, index: ndarray, rank: int) -> ndarray:
-    outputs, inputs = _rows(g, rank), _rows(a, rank)
+    outputs, inputs = _rows(g, rank), _inputs(a, rank)
     numbers = _numbers(index, rank, math.prod(a.shape[a.ndim - rank :]))
     products = [np.einsum("lc,lc->l", outputs, inputs.take(column, 0)) for column in numbers.T]
     flat = _flat(index, rank)
@@ -109,6 +120,7 @@ weigh_row = bind(
 
 LINEAR, NEAREST, CUBIC = range(3)
 ZEROS, BORDER, REFLECTION = range(3)
+OUTSIDE = -(1 << 31)  # the place of a tap that is outside; its number in the plane is negative, whatever the others are
 
 
 def _unnormalised(coordinate: Any, size: int, align_corners: bool) -> Any:
@@ -140,8 +152,8 @@ def _reflected(coordinate: Any, low: float, high: float) -> Any:
 
 
 def _between(place: Any, size: int) -> Any:
-    """1 for places that exist, 0 for others."""
-    return ((place >= 0) & (place < size)).to(place.dtype)
+    """Whether a place exists."""
+    return (place >= 0) & (place < size)
 
 
 def _cubic_weights(t: Any) -> list[Any]:
@@ -164,16 +176,18 @@ def _taps(coordinate: Any, size: int, mode: int, padding: int, align_corners: bo
         x = _inside(x, size, padding, align_corners)
     first = bare(x).round() if mode == NEAREST else bare(x).floor()
     if mode == NEAREST:
-        exists = _between(first, size)
-        places, weights = [first], [where(exists > 0, x.round() - first + 1, 0.0)]
+        places, weights = [first], [where(_between(first, size), x.round() - first + 1, 0.0)]
     elif mode == LINEAR:
-        places = [first, first + 1]
-        weights = [w * _between(place, size) for w, place in zip([first + 1 - x, x - first], places, strict=True)]
+        places, weights = [first, first + 1], [first + 1 - x, x - first]
     else:
         places = [_inside(first + k, size, padding, align_corners) for k in range(-1, 3)]
-        cubic = _cubic_weights(x - first)
-        weights = [w * _between(place, size) for w, place in zip(cubic, places, strict=True)]
-    return stack([place.nan_to_num(0.0).clamp(0, size - 1).long() for place in places], 1), stack(weights, 1)
+        weights = _cubic_weights(x - first)
+    exist = [_between(place, size) for place in places]
+    if coordinate.ndim == 4:  # in volumes PyTorch skips what is outside, NaN too; in planes NaN times 0 is NaN
+        weights = [where(here, w, 0.0) for here, w in zip(exist, weights, strict=True)]
+    return stack([where(here, place.long(), OUTSIDE) for here, place in zip(exist, places, strict=True)], 1), stack(
+        weights, 1
+    )
 
 
 def _product(first: Any, second: Any, rank: int) -> tuple[Any, Any, Shape]:

@@ -10,7 +10,7 @@ from pellucid.ops.arguments import Shape, refusal
 from pellucid.ops.convert import as_type
 from pellucid.ops.elementwise import rsqrt
 from pellucid.ops.nn.norm_kernels import Layout, layout_of
-from pellucid.ops.nn.normalise import layer_norm_row, normal, rms_norm_row, statistics_dtype
+from pellucid.ops.nn.normalise import layer_norm_row, normal, rms_norm_row, statistics_dtype, wide_dtype
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.reduce import mean
 from pellucid.ops.shape import reshape
@@ -126,7 +126,7 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     _check_layer(input, shape, weight, None)
     kind = plain(input.array.dtype).kind
     if eps is None and kind not in "biu":
-        eps = dtypes.finfo(input.dtype).eps
+        eps = dtypes.finfo(input.dtype if kind == "c" else wide_dtype(input)).eps
     if kind == "c":
         scaled = input * rsqrt(mean(input * input, tuple(range(-len(shape), 0)), True) + eps)
         return scaled if weight is None else scaled * weight

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pellucid.core.blas import dgemm, sgemm
+from pellucid.core.large import ones
 from pellucid.ops.nn import norm_loops
-from pellucid.ops.softmax import LONG, by_column, ones
+from pellucid.ops.softmax import LONG, by_column
 
 Shape = tuple[int, ...]
 GEMM = {np.dtype(np.float32): sgemm, np.dtype(np.float64): dgemm}
@@ -106,10 +107,12 @@ def moments_of(a: np.ndarray, layout: Layout, eps: float, centred: bool) -> np.n
         multiply(sums, share, mean)
         multiply(mean, mean, rstd)
         subtract(var, rstd, var)
-        if np.count_nonzero(var * number(FAR, dtype) < rstd):
+        if np.count_nonzero(var * number(FAR, dtype) >= rstd) < var.size:  # far, or the squares overflow: inf - inf
             out[3] = 1
             rest, squares = _sums(x - _beside(mean, x), layout)  # the rest is what rounding left of the mean
-            multiply(squares - rest * rest * share, share, var)
+            rest *= rest * share
+            subtract(squares, rest, squares, where=np.isfinite(rest))
+            multiply(squares, share, var)
     add(var, number(eps, dtype), rstd)
     np.reciprocal(np.sqrt(rstd, rstd), rstd)
     return out

@@ -178,7 +178,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
         return constant_pad_row(input, _cut_within("pad", input, pads), 0 if value is None else value)
     if mode not in ROWS:
         raise refusal(NotImplementedError, f"Unrecognised padding mode {mode}", try_=f"one of {sorted(ROWS)}")
-    expect(value is None, f'Padding mode "{mode}" doesn\'t take in value argument')
+    expect(value is None or value == 0, f'Padding mode "{mode}" doesn\'t take in value argument')
     _check(input, mode, pads)
     if mode == "replicate":
         refuse(input, "b", "\"replication_pad\" not implemented for '{}'", NotImplementedError)

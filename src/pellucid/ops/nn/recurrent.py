@@ -223,6 +223,9 @@ def run_cell(kind: Recurrence, input: Any, states: Sequence[Any], weights: Seque
     """The states after one step, from (batch, features) and states of (batch, hidden)."""
     given = tuple(weight for weight in weights if weight is not None)
     _check_cell(tuple(input.shape), [tuple(state.shape) for state in states], tuple(given[1].shape), given[0].shape[1])
+    rows = given[0].shape[:1]
+    if any(bias.shape != rows for bias in given[2:]):
+        kind = kind._replace(row=kind.composed)  # a cell's biases may be of any shape that broadcasts
     _, *last = run_layer(kind, (input, *states, *given), (input.shape[0],))
     ends = (_alone(select_row(state, (0,))) for state in last)
     return tuple(bearing(name, state) for name, state in zip(kind.nodes[0], ends, strict=True))

@@ -3,7 +3,9 @@
 from typing import Any
 
 from pellucid.core.tensor import bearing
+from pellucid.ops.convert import as_type
 from pellucid.ops.linalg.norms import vector_norm
+from pellucid.ops.nn.normalise import wide_dtype
 from pellucid.ops.operation import COMPOSED, call, operation
 
 
@@ -44,4 +46,6 @@ def _weight_norm(v: Any, g: Any, dim: int = 0) -> Any:
     >>> torch._weight_norm(torch.tensor([[3.0, 4.0]]), torch.tensor([[10.0]]))
     tensor([[6., 8.]])
     """
-    return bearing("WeightNormInterfaceBackward0", v * (g / norm_except_dim(v, 2, dim)))
+    wide, length = as_type(v, wide_dtype(v)), as_type(g, wide_dtype(g))
+    result = as_type(wide * (length / norm_except_dim(wide, 2, dim)), v.dtype)
+    return bearing("WeightNormInterfaceBackward0", result)

@@ -121,6 +121,8 @@ def one_binomial(count: float, chance: float, uniform: Next) -> float:
         return count - one_binomial(count, 1 - chance, uniform) if chance < 1 else count
     if count <= 0 or chance <= 0:
         return 0.0
+    if math.isnan(chance) or not math.isfinite(count):
+        return math.nan  # PyTorch would try a count of NaN for ever
     if count * chance >= 10:
         return _large_binomial(count, chance, uniform)
     waited, successes, rate = 0.0, 0, math.log1p(-chance)

@@ -31,7 +31,7 @@ def histogram(input: Any, bins: Any = 100, *, range: Any = None, weight: Any = N
     >>> torch.histogram(torch.tensor([1.0, 2.0, 1.0]), 2, range=(0.0, 3.0)).hist
     tensor([2., 1.])
     """
-    if not isinstance(bins, (int, Tensor)):
+    if isinstance(bins, bool) or not isinstance(bins, (int, Tensor)):
         raise refusal(TypeError, f"histogram(): argument 'bins' must be int or Tensor, not {type(bins).__name__}")
     points = _points(input, "histogram()").reshape(-1, 1)
     weights = None if weight is None else concrete(weight, "histogram()")

@@ -166,5 +166,5 @@ def _reduced(data: Any, numbers: Any, reduce: str, axis: int, count: int, initia
         result = scattered(data, REDUCTIONS[reduce], 1.0 if reduce == "prod" else begin)
         return result if reduce == "sum" or initial is None else result * begin
     total = scattered(data, "sum", 0.0 if initial is None else begin)
-    many = scattered(data.detach() * 0 + 1, "sum", 0.0)
+    many = scattered(zeros_like_row(data.detach()) + 1, "sum", 0.0)
     return total / (many if initial is None else many + (many == 0))

@@ -49,6 +49,8 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     for value in given:
         known = value.array.dtype.kind not in "bc"
         expect(known, f"Unsupported input type encountered for isin(): {name_of(value)}")
+    truth = isinstance(elements, bool) or isinstance(test_elements, bool)
+    expect(not truth, "Unsupported input type encountered for isin(): Bool")
     return isin_row(elements, test_elements, bool(assume_unique and len(given) == 2), bool(invert))
 
 

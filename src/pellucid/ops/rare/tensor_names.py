@@ -9,6 +9,7 @@ import numpy as np
 from pellucid.core.attributes import concrete
 from pellucid.core.inplace import overwrite
 from pellucid.core.tensor import Tensor, wrap
+from pellucid.dtypes import memory_format
 from pellucid.ops.arguments import refusal
 from pellucid.ops.operation import OPERATIONS, attach
 
@@ -30,8 +31,25 @@ def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
     >>> torch.zeros(2, 3).t().dim_order()
     (1, 0)
     """
-    steps = self.stride()  # type: ignore[attr-defined]
-    return tuple(sorted(range(len(steps)), key=lambda i: -steps[i]))
+    steps, sizes = self.stride(), self.shape  # type: ignore[attr-defined]
+    if ambiguity_check is not False:
+        _check_one_order(self, [] if ambiguity_check is True else ambiguity_check)
+    if self.is_contiguous():  # type: ignore[attr-defined]
+        return tuple(range(len(steps)))  # whatever the step of a dimension of size 1 is
+    return tuple(sorted(range(len(steps)), key=lambda i: (-steps[i], -sizes[i])))
+
+
+def _check_one_order(tensor: Any, formats: Any) -> None:
+    """Refuse a tensor whose memory may be read as several orders, unless just one of the memory formats fits."""
+    if not isinstance(formats, list) or not all(isinstance(each, memory_format) for each in formats):
+        raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
+    several = 1 in tensor.shape or 0 in tensor.stride() or len(set(tensor.stride())) < tensor.ndim
+    if several and sum(tensor.is_contiguous(memory_format=each) for each in formats) != 1:
+        raise refusal(
+            RuntimeError,
+            f"The tensor does not have unique dim order, or cannot map to exact one of the given memory formats: "
+            f"its sizes are {tuple(tensor.shape)}, its strides {tuple(tensor.stride())}",
+        )
 
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:

@@ -34,7 +34,7 @@ def _publish(name: str, polynomial: Polynomial, doc: str, limited: bool = False)
 
     binary(
         name, real(forward, name), None, None, dtypes="float", module="torch.special", inplace=False,
-        samples=_samples, doc=doc,
+        samples=_samples, names=("x", "n"), doc=doc,
     )  # fmt: skip
 
 
@@ -55,7 +55,6 @@ KINDS: dict[str, tuple[Polynomial, str]] = {
 
 def _shifted(polynomial: Polynomial) -> Polynomial:
     return lambda n, x: polynomial(n, 2 * x - 1)
-
 
 
 for _letter, (_polynomial, _kind) in KINDS.items():
