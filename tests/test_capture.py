@@ -986,3 +986,16 @@ def test_a_write_after_a_random_fill_is_recorded():
     program = capture(f, tensor(3))
     x = tensor(3, seed=1)
     assert bits(program(x)) == bits(x * 2.0)
+
+
+@pytest.mark.parametrize("shape", [(40, 30), (1, 30), (30,), (40, 1)], ids=str)
+@pytest.mark.parametrize("leading", [(), (3,)], ids=str)
+def test_broadcast_gradients_are_summed_alike(shape, leading):
+    """Backward and the sum on the tape add up many rows in one order, whichever axes were broadcast."""
+
+    def f(x, y):
+        (x * y).sin().sum().backward()
+        return x
+
+    x, y = tensor(*leading, 40, 30, requires_grad=True), tensor(*shape, seed=1, requires_grad=True)
+    assert_replays(f, (x, y), (tensor(*leading, 40, 30, seed=2, requires_grad=True), y))

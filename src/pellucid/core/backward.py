@@ -24,7 +24,7 @@ from pellucid.core.departures import RUNS
 from pellucid.core.hooks import Watch, after_node, as_tensor, before_node, on_gradient, post_accumulate, tell_backward
 from pellucid.core.keep import arguments
 from pellucid.core.kinds import Kind
-from pellucid.core.large import LARGE, gather, leading_sum
+from pellucid.core.large import LARGE, added_up, gather, leading_sum
 from pellucid.core.primitive import BOUND, same
 from pellucid.core.provenance import getframe, here, outside
 from pellucid.core.saved import lifted, saved_values
@@ -234,7 +234,10 @@ def fold(d: Any, shape: tuple[int, ...] | None, node: Node) -> Any:
             )
         )
     axes = (*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1 != given[i + extra]))
-    total = add.reduce(d, axes) if type(d) is ndarray or isinstance(d, np.generic) else BOUND["sum"](d, axes, False)
+    if type(d) is ndarray:
+        total = added_up(d, axes)
+    else:
+        total = add.reduce(d, axes) if isinstance(d, np.generic) else BOUND["sum"](d, axes, False)
     return total if total.shape == shape else total.reshape(shape)
 
 

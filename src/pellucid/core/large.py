@@ -16,9 +16,11 @@ from pellucid.native.kernel import PART
 from pellucid.native.words import Array, product
 
 ndarray = np.ndarray
+add_reduce: Any = np.add.reduce
 LARGE = 1 << 16  # elements from which on two cores are faster than one
 MANY_ROWS = 1 << 15  # elements of a matrix whose rows are added up
 QUIET = 9216  # elements: OpenBLAS multiplies a smaller matrix by a vector on one thread
+MANY_NUMBERS = 512  # elements whose sum along middle axes is worth a thought
 BLOCK = 32  # rows that are added up one after the other: sums of blocks keep the digits that one long sum loses
 
 
@@ -179,7 +181,7 @@ def _added(a: ndarray) -> ndarray:
     """Row by row; a small matrix by its product with ones (128 rows of 32: 1.2 µs, by NumPy's sum 4 to 6)."""
     if a.ndim == 2 and a.size < QUIET and a.dtype.char in "fd":
         return ones(len(a), a.dtype).dot(a)  # type: ignore[no-any-return]
-    return np.add.reduce(a, -2)  # type: ignore[no-any-return]
+    return add_reduce(a, -2)  # type: ignore[no-any-return]
 
 
 def leading_sum(a: ndarray, count: int) -> ndarray:
@@ -191,7 +193,7 @@ def leading_sum(a: ndarray, count: int) -> ndarray:
     shape = a.shape[count:]
     size = math.prod(shape)
     if not shape or not size or a.dtype.char not in "fd" or not a.flags.c_contiguous:
-        return np.add.reduce(a, tuple(range(count)))  # type: ignore[no-any-return]
+        return add_reduce(a, tuple(range(count)))  # type: ignore[no-any-return]
     rows = a.size // size
     if a.size < MANY_ROWS or size * BLOCK < QUIET or not leading_sum_loop.fits(a):
         few = a.size < QUIET and rows <= 16 * BLOCK
@@ -203,3 +205,23 @@ def leading_sum(a: ndarray, count: int) -> ndarray:
     leading_sum_loop(rows, work, a, sums, size, part)
     sums = row_sum(sums)
     return sums if sums.shape == shape else sums.reshape(shape)
+
+
+def added_up(a: ndarray, axes: tuple[int, ...], keepdim: bool = False) -> Any:
+    """The sum of an array along axes: of many rows in blocks, which NumPy does along the last axis only.
+
+    >>> rows = np.full((2000, 50), 0.1, np.float32)
+    >>> print(f"{added_up(rows, (0,))[0]:.3f} {np.add.reduce(rows, 0)[0]:.3f}")
+    200.000 200.003
+    """
+    if not axes or axes[-1] == a.ndim - 1 or a.dtype.char not in "fd":
+        return add_reduce(a, axes, None, None, keepdim)
+    first, last = axes[0], axes[0] + len(axes)
+    if axes != tuple(range(first, last)) or (first and (a.size < MANY_NUMBERS or not a.flags.c_contiguous)):
+        return add_reduce(a, axes, None, None, keepdim)
+    if first:
+        total = row_sum(a.reshape(*a.shape[:first], -1, math.prod(a.shape[last:])))
+    else:
+        total = leading_sum(a, last)
+    shape = (*a.shape[:first], *(1,) * (len(axes) if keepdim else 0), *a.shape[last:])
+    return total if total.shape == shape else total.reshape(shape)

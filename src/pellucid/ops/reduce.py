@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.core.large import leading_sum, row_sum
+from pellucid.core.large import added_up
 from pellucid.core.primitive import constant, general, multilinear
 from pellucid.core.record import bind
 from pellucid.ops.along import kept, line_samples
@@ -21,7 +21,6 @@ from pellucid.ops.shape import reshape_row
 add_reduce = np.add.reduce
 multiply_reduce = np.multiply.reduce
 INT64 = np.dtype(np.int64)
-MANY_NUMBERS = 512  # whose sum is worth a thought
 
 
 # --- dimensions and dtypes
@@ -106,26 +105,6 @@ def nonempty_samples(draw: Draw) -> list[Sample]:
 def _sum_all(a: np.ndarray) -> Any:
     y = add_reduce(a, None)
     return y if y.dtype.kind != "u" else y.astype(INT64)  # NumPy sums unsigned integers to uint64
-
-
-def added_up(a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
-    """The sum of an array along axes: of many rows in blocks, which NumPy does along the last axis only.
-
-    >>> rows = np.full((2000, 50), 0.1, np.float32)
-    >>> print(added_up(rows, (0,), False)[0], np.add.reduce(rows, 0)[0])
-    200.00003 200.003
-    """
-    if not axes or axes[-1] == a.ndim - 1 or a.dtype.char not in "fd":
-        return add_reduce(a, axes, None, None, keepdim)
-    first, last = axes[0], axes[0] + len(axes)
-    if axes != tuple(range(first, last)):
-        return add_reduce(a, axes, None, None, keepdim)
-    shape = kept(a.shape, axes) if keepdim else a.shape[:first] + a.shape[last:]
-    if not first:
-        return leading_sum(a, last).reshape(shape)
-    if a.size < MANY_NUMBERS or not a.flags.c_contiguous:
-        return add_reduce(a, axes, None, None, keepdim)
-    return row_sum(a.reshape(*a.shape[:first], -1, math.prod(a.shape[last:]))).reshape(shape)
 
 
 def _sum(a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:

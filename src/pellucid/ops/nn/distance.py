@@ -15,7 +15,7 @@ from pellucid.core.primitive import add_up, general
 from pellucid.core.record import bind
 from pellucid.ops.arguments import expect, name_of, refusal
 from pellucid.ops.axes import permute_row
-from pellucid.ops.compare import sign
+from pellucid.ops.compare import isnan, sign
 from pellucid.ops.complex_numbers import abs
 from pellucid.ops.convert import as_type
 from pellucid.ops.expand import broadcast_shapes, expand_row
@@ -26,7 +26,7 @@ from pellucid.ops.norm import norming, vector_norm
 from pellucid.ops.operation import COMPOSED, Draw, Sample, call, operation
 from pellucid.ops.reduce import sum as total
 from pellucid.ops.reduce import sum_row
-from pellucid.ops.select import clamp_min, drop
+from pellucid.ops.select import clamp_min, drop, where_row
 from pellucid.ops.shape import reshape_row, zeros_like_row
 from pellucid.ops.slicing import slice_row
 
@@ -37,7 +37,8 @@ MANY = 25  # points: more are measured by a matrix product
 ROOM = 1 << 19  # numbers: how many differences backward works on at a time
 
 
-def _cdist(a: np.ndarray, b: np.ndarray, p: float) -> np.ndarray:
+def _cdist(a: np.ndarray, b: np.ndarray, p: float, own: bool) -> np.ndarray:
+    """The distances of all pairs; `own` says that `b` are the same points, of which each is at 0 from itself."""
     from scipy.spatial.distance import cdist  # late: importing it takes longer than importing all of Pellucid
 
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -48,17 +49,24 @@ def _cdist(a: np.ndarray, b: np.ndarray, p: float) -> np.ndarray:
     options = {} if p in METRICS else {"p": p}
     for index, (one, two) in each_matrix(a, b):
         y[index] = cdist(one, two, metric, **options)
+        if p in (0, math.inf) and not (np.isfinite(one).all() and np.isfinite(two).all()):
+            y[index][np.isnan(cdist(one, two, "cityblock"))] = np.nan  # SciPy's count and maximum pass over NaN
+    if own:
+        y[..., np.arange(a.shape[-2]), np.arange(a.shape[-2])] = 0  # also at infinity, where inf - inf is NaN
     return y * a.shape[-1] if p == 0 else y  # SciPy gives the share of elements that differ
 
 
-def _slope(difference: Any, distance: Any, p: float) -> Any:
+def _slope(difference: Any, distance: Any, p: float, own: bool) -> Any:
     """How the distance changes with each element of the difference; 0 where the points are equal."""
+    if own:
+        difference = drop(difference, distance == 0)
     if p == 0:
         return zeros_like_row(difference)
     if p == 1:
-        return sign(difference)
+        return where_row(isnan(difference), difference, sign(difference))
     if p == math.inf:
-        return sign(difference) * (abs(difference) == distance)
+        reached = sign(difference) * (abs(difference) == distance)
+        return where_row(isnan(distance), distance, reached)
     distance = distance + (distance == 0)
     if p == 2:
         return difference / distance
@@ -77,9 +85,9 @@ def _deep(a: Any) -> Any:
     return reshape_row(a, (*a.shape, 1))
 
 
-def _pulled(g: Any, a: Any, b: Any, y: Any, p: float) -> tuple[Any, Any]:
+def _pulled(g: Any, a: Any, b: Any, y: Any, p: float, own: bool) -> tuple[Any, Any]:
     """The gradients of `a` and `b` from all differences at once: for each point a row of g times a matrix of slopes."""
-    slopes = _slope(_differences(a, b), _deep(y), p)
+    slopes = _slope(_differences(a, b), _deep(y), p, own)
     last = slopes.ndim - 1
     turned = permute_row(slopes, (*range(last - 2), last - 1, last - 2, last))
     return _flat(_rows(g) @ slopes), -_flat(_rows(swap(g)) @ turned)
@@ -95,14 +103,14 @@ def _flat(a: Any) -> Any:
     return reshape_row(a, (*a.shape[:-2], a.shape[-1]))
 
 
-def _cdist_back(g: Any, a: Any, b: Any, y: Any, p: float) -> tuple[Any, Any]:
+def _cdist_back(g: Any, a: Any, b: Any, y: Any, p: float, own: bool) -> tuple[Any, Any]:
     """Some points of `a` after the other, so that their differences from all of `b` stay in the processor's cache."""
     points = a.shape[-2]
     step = max(ROOM * points // max(math.prod(y.shape) * a.shape[-1], 1), 1)
     if step >= points:
-        return _pulled(g, a, b, y, p)
+        return _pulled(g, a, b, y, p, own)
     cuts = [(..., slice(start, start + step), slice(None)) for start in range(0, points, step)]
-    parts = [_pulled(slice_row(g, cut), slice_row(a, cut), b, slice_row(y, cut), p) for cut in cuts]
+    parts = [_pulled(slice_row(g, cut), slice_row(a, cut), b, slice_row(y, cut), p, own) for cut in cuts]
     of_a, of_b = zip(*parts, strict=True)
     return cat_row(of_a, of_a[0].ndim - 2), add_up(of_b)
 
@@ -199,7 +207,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
     expect(p >= 0, "cdist only supports non-negative p values")
     broadcast_shapes(tuple(x1.shape[:-2]), tuple(x2.shape[:-2]))  # says so if they do not fit
     by_product = p == 2 and BY_PRODUCT[compute_mode](n, m) and n and m and width
-    return euclidean_row(x1, x2) if by_product else cdist_row(x1, x2, p)
+    return euclidean_row(x1, x2) if by_product else cdist_row(x1, x2, p, False)
 
 
 @operation(
@@ -220,7 +228,7 @@ def pdist(input: Any, p: float = 2) -> Any:
     expect(input.array.dtype.kind not in "biuc", "pdist only supports floating-point dtypes")
     expect_wide("pdist", input, "pdist")
     expect(p >= 0, "pdist only supports non-negative p values")
-    return cdist_row(input, input, p)[np.triu_indices(input.shape[0], 1)]
+    return cdist_row(input, input, p, True)[np.triu_indices(input.shape[0], 1)]
 
 
 # --- one pair per row
