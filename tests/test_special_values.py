@@ -394,6 +394,15 @@ EXPLAINED: list[tuple[Any, ...]] = [
      "cubic: 16 products of infinities, summed along one dimension before the other", ours_is_nan),
     ("grid_sampler_2d", r"gradient (float16|bfloat16) (max|min|zeros)",
      "cubic: the slope of the weights, a difference of halves, is rough in both", both_are_finite),
+    # distances of all pairs
+    ("cdist nn.functional.pdist", r"rounding float32 (denormal|max|min)",
+     "squares that leave float32: ours are summed in float64, so the distance and its slope are those of float64"),
+    ("cdist", r"gradient float32 denormal",
+     "as above, but the slope divides by a distance of 3.16 smallest numbers, which float32 rounds to 3",
+     both_are_finite),
+    ("cdist nn.functional.pdist", r"gradient float64 (max|min)",
+     "a distance that overflows: divided by inf the slope is 0; PyTorch multiplies by the gradient first: inf / inf",
+     theirs_is_nan),
     # segments and parts of numbers
     ("segment_reduce", r"(forward|gradient) \w+ (max|min)",
      "the initial value is multiplied by last: the product of the others overflows"),
@@ -454,7 +463,6 @@ def quiet_oracle():
 
 SPREADING = ("pellucid.ops.linalg", "pellucid.ops.fft")
 DRAWN = "pellucid.ops.rare.draws"
-MATRICES = ("cdist", "nn.functional.pdist")
 
 
 def has_oracle(operation: Operation) -> bool:
@@ -471,8 +479,6 @@ def test_special_values_are_pytorchs(operation: str) -> None:
         pytest.skip("a factorisation or transform spreads NaN in its own way; PyTorch's may even end the process")
     if DISTINCT[operation].home == DRAWN:
         pytest.skip("a draw is repeated until it is accepted: PyTorch repeats one with a count of NaN for ever")
-    if operation in MATRICES:
-        pytest.skip("distances of matrices: PyTorch's are NaN at infinities in places; not settled one by one yet")
     for name, fill, sample in special_samples(operation):
         for kind, ours, theirs in differences(operation, name, sample):
             number = explanation(operation, f"{kind} {name} {fill}", ours, theirs)
@@ -562,6 +568,36 @@ def test_zeros_around_an_image_are_not_multiplied_where_pytorch_has_none() -> No
         return x.grad.numpy()
 
     assert (gradient(pellucid) == gradient(claims.torch())).all()
+
+
+@pytest.mark.torch
+def test_the_largest_difference_does_not_pass_over_nan() -> None:
+    """As in PyTorch's pdist; its cdist drops NaN, for the maximum of C++ keeps what it has."""
+    points = [[np.nan, 1.0], [0.0, -np.inf], [3.0, 5.0], [2.0, -np.inf], [0.5, 0.0]]
+
+    def distances(library) -> tuple[np.ndarray, np.ndarray]:
+        x = library.tensor(points, requires_grad=True)
+        y = library.pdist(x, np.inf)
+        y.sum().backward()
+        return y.detach().numpy(), x.grad.numpy()
+
+    (ours, slopes), (theirs, their_slopes) = distances(pellucid), distances(claims.torch())
+    np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(slopes, their_slopes)
+    x = pellucid.tensor(points)
+    np.testing.assert_array_equal(pellucid.cdist(x, x, np.inf).numpy()[np.triu_indices(5, 1)], theirs)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_slopes_of_distances_whose_powers_leave_float32(scale: float) -> None:
+    def slopes(library, dtype) -> np.ndarray:
+        x = library.tensor([[0.0, 0.0], [3 * scale, scale], [scale, -scale]], dtype=dtype, requires_grad=True)
+        library.cdist(x, library.zeros(1, 2, dtype=dtype), 3).sum().backward()
+        return x.grad.numpy()
+
+    torch = claims.torch()
+    np.testing.assert_allclose(slopes(pellucid, pellucid.float32), slopes(torch, torch.float64), 1e-5)
 
 
 def test_a_binomial_of_what_is_no_number_ends() -> None:

@@ -72,7 +72,8 @@ def _slope(difference: Any, distance: Any, p: float, own: bool) -> Any:
         return difference / distance
     if p < 2:
         return sign(difference) * (abs(difference) + (difference == 0)) ** (p - 1) / distance ** (p - 1)
-    return difference * abs(difference) ** (p - 2) / distance ** (p - 1)
+    share = difference / distance  # first: powers of very large and very small numbers are inf and 0
+    return share * abs(share) ** (p - 2)
 
 
 def _differences(a: Any, b: Any) -> Any:
