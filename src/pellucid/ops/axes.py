@@ -86,7 +86,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     >>> torch.zeros(2, 3).transpose(0, 1).shape
     torch.Size([3, 2])
     """
-    ndim = len(input.shape)
+    ndim = input.ndim
     first, second = axis_of(dim0, ndim), axis_of(dim1, ndim)
     axes = list(range(ndim))
     if ndim:

@@ -63,9 +63,11 @@ def stack_loop(
 
 def across(a: np.ndarray) -> int | None:
     """0 if each matrix lies in rows, 1 if in columns, None if in neither."""
-    if a.flags.c_contiguous:
+    flags = a.flags
+    if flags.c_contiguous:
         return 0
-    return 1 if a.swapaxes(-1, -2).flags.c_contiguous else None
+    turned = flags.f_contiguous if a.ndim == 2 else a.swapaxes(-1, -2).flags.c_contiguous
+    return 1 if turned else None
 
 
 def _shareable(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> bool:

@@ -237,7 +237,7 @@ def without_out(function: Function, name: str) -> Function:
     @wraps(function)
     def public(*args: Any, **kwargs: Any) -> Any:
         try:
-            return function(*args, **kwargs)
+            return function(*args, **kwargs) if kwargs else function(*args)  # without the dictionary it is faster
         except AttributeError as error:
             raise no_tensor(function, name, args, kwargs, error) from None
 
@@ -299,6 +299,8 @@ def of_tensors(function: Function, name: str, count: int) -> Function:
         for i, value in enumerate(args[:count]):
             if not isinstance(value, Operators):
                 raise not_a_tensor(name, value, names[i], i + 1)
+        if not kwargs:
+            return function(*args)
         for key, value in kwargs.items():
             if NUMPY_NAMES.get(key, key) in names and not isinstance(value, Operators):
                 raise not_a_tensor(name, value, key)

@@ -28,7 +28,7 @@ def arange(
     (tensor([0, 1, 2]), tensor([1.0000, 1.5000]))
     """
     first, last, by = _bounds(bounds, start, end, step)
-    natural = dtypes.int64.numpy if all(isinstance(n, int) for n in (first, last, by)) else None
+    natural = dtypes.int64.numpy if _whole(first, last, by) else None
     kind = chosen(dtype, out, natural)
     if kind.kind in "bc":
         name = dtypes.scalar_name(dtypes.from_numpy_dtype(kind))
@@ -64,6 +64,10 @@ def _bounds(bounds: Sequence[Any], start: Any, end: Any, step: Any) -> tuple[Any
     return number_of("arange", "start", first), number_of("arange", "end", last), number_of("arange", "step", by)
 
 
+def _whole(first: Any, last: Any, by: Any) -> bool:
+    return isinstance(first, int) and isinstance(last, int) and isinstance(by, int)
+
+
 def _count(first: Any, last: Any, by: Any) -> int:
     """How many numbers a range has, or why there is no such range."""
     if by == 0:
@@ -76,7 +80,7 @@ def _count(first: Any, last: Any, by: Any) -> int:
             f"arange: upper bound and lower bound inconsistent with step sign ({first} to {last} by {by})",
             try_="give a step of the other sign",
         )
-    if all(isinstance(n, int) for n in (first, last, by)):
+    if _whole(first, last, by):
         return -((first - last) // by)
     return ceil((last - first) / by)
 
