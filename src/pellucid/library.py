@@ -174,7 +174,6 @@ def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context
     _found(op).register_autograd(backward, setup_context=setup_context)
 
 
-# What an operation may be said to be; nothing here asks for it.
 Tag = Enum(
     "Tag",
     """core cudagraph_unsafe data_dependent_output dynamic_output_shape flexible_layout generated inplace inplace_view
@@ -182,6 +181,12 @@ Tag = Enum(
     nondeterministic_bitwise nondeterministic_seeded out out_variant pointwise pt2_compliant_tag reduction view_copy""",
     start=0,
 )
+Tag.__doc__ = """What an operation may be said to be; nothing here asks for it.
+
+>>> import pellucid as torch
+>>> torch.Tag.pointwise.name
+'pointwise'
+"""
 
 NAMES = """
 fallthrough_kernel get_ctx get_kernel impl_abstract infer_schema opcheck register_autocast register_torch_dispatch

@@ -109,13 +109,23 @@ def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
 
 @attribute
 def crow_indices(self: Tensor) -> Tensor:
-    """Where among `values` each row of a matrix begins, and where the last one ends."""
+    """Where among `values` each row of a matrix begins, and where the last one ends.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([[0.0, 2.0], [3.0, 4.0]]).crow_indices()
+    tensor([0, 1, 3])
+    """
     return wrap(np.concatenate([[0], np.cumsum(np.count_nonzero(self.array, axis=1))]))
 
 
 @attribute
 def col_indices(self: Tensor) -> Tensor:
-    """The columns of what is not zero in a matrix, row by row."""
+    """The columns of what is not zero in a matrix, row by row.
+
+    >>> import pellucid as torch
+    >>> torch.tensor([[0.0, 2.0], [3.0, 4.0]]).col_indices()
+    tensor([1, 0, 1])
+    """
     return wrap(np.ascontiguousarray(np.nonzero(self.array)[1]))
 
 
@@ -125,7 +135,16 @@ def _by_columns(name: str) -> None:
     def refuse(self: Tensor, *args: Any, **options: Any) -> Any:
         raise refusal(NotImplementedError, f"Pellucid has no Tensor.{name}", "matrices are dense", "to_sparse_csr()")
 
-    refuse.__name__, refuse.__doc__ = name, "Always an error: matrices are dense."
+    refuse.__name__ = name
+    refuse.__doc__ = f"""Always an error: matrices are dense.
+
+    >>> import pellucid as torch
+    >>> try:
+    ...     torch.eye(2).{name}()
+    ... except NotImplementedError as error:
+    ...     print(str(error).splitlines()[0])
+    Pellucid has no Tensor.{name}
+    """
     attribute(refuse)
 
 
