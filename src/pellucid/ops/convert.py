@@ -9,6 +9,7 @@ import numpy as np
 from numpy import ndarray
 
 from pellucid import dtypes
+from pellucid.core import large
 from pellucid.core.attributes import concrete
 from pellucid.core.kinds import plain
 from pellucid.core.meta import placed
@@ -38,7 +39,9 @@ cast_row = bind(
 
 
 def _copied(a: ndarray, order: Any) -> ndarray:
-    return channels_last_copy(a) if order == CHANNELS_LAST else a.copy(order)
+    if order == CHANNELS_LAST:
+        return channels_last_copy(a)
+    return large.copied(a) if a.flags.c_contiguous else a.copy(order)
 
 
 # order: "K" keeps the strides of a dense tensor, "C" makes it contiguous
