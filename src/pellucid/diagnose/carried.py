@@ -5,7 +5,7 @@ import linecache
 from collections.abc import Iterator
 
 from pellucid.core.provenance import Place
-from pellucid.diagnose.events import Backward, Operation, Pass, Value
+from pellucid.diagnose.events import Backward, Operation, Pass, Value, key_of
 from pellucid.diagnose.finding import Spot
 
 KEEPING = ("append", "add", "extend", "appendleft", "insert", "setdefault")  # methods that put a value into a container
@@ -19,7 +19,18 @@ def carried_over(done: Pass, began: int) -> Operation | None:
     """
     taken = old_values(done, began)
     lines = {operation.spot for operation in done.operations} if taken else set()
-    return next((op for op, made_at in taken if Spot.of(made_at) in lines), None)
+    return next((op for op, value in taken if Spot.of(_made_at(value)) in lines and not _stays(op, value, done)), None)
+
+
+def _stays(operation: Operation, value: Value, done: Pass) -> bool:
+    """Whether the loop takes one and the same value in every pass: a reference computed once, by a function of the loop.
+
+    An operation has taken it before, where a state is another one every time; and the line that made it runs less often
+    than in the pass that made it, where a list that grows gets a new one from there every time.
+    """
+    stay, made = value.stays, key_of(_made_at(value))
+    now = sum(key_of(other.place) == made for other in done.operations)
+    return stay is not None and key_of(operation.place) in stay.taken_at and now < stay.siblings
 
 
 def entrance(operation: Operation, began: int) -> Spot:
@@ -37,13 +48,18 @@ def entrance(operation: Operation, began: int) -> Spot:
 
 def accumulators(done: Pass, began: int) -> list[Operation]:
     """The operations that add to their own result of an earlier step, with its graph: `total += loss`."""
-    return list(dict.fromkeys(op for op, made_at in old_values(done, began) if made_at == op.place))
+    return list(dict.fromkeys(op for op, value in old_values(done, began) if _made_at(value) == op.place))
 
 
-def old_values(done: Pass, began: int) -> list[tuple[Operation, Place]]:
-    """The recorded operations that took a value with its graph that an earlier step computed, and the line of that."""
+def old_values(done: Pass, began: int) -> list[tuple[Operation, Value]]:
+    """The recorded operations that took a value with its graph that an earlier step computed, and that value."""
     old = [(op, v) for op in done.operations for v in op.inputs if v.born < began and _is_old(v, began)]
-    return [(op, value.made_at) for op, value in old if op.recorded and value.made_at is not None]
+    return [(op, value) for op, value in old if op.recorded]
+
+
+def _made_at(value: Value) -> Place:
+    assert value.made_at is not None, "old values have a maker"
+    return value.made_at
 
 
 def _is_old(value: Value, began: int) -> bool:

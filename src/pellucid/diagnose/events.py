@@ -19,6 +19,7 @@ from pellucid.diagnose.finding import Spot
 from pellucid.diagnose.naming import SUFFIX
 
 FLOAT = np.dtype(np.float32)
+ndarray, isfinite, sqrt = np.ndarray, math.isfinite, math.sqrt  # asked for with every operation
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +35,7 @@ class Value:
     born: int = 0  # the number of the pass in which it was first seen
     made_at: Place | None = None  # the line of its maker; stays when the pass is over
     spoiled: Any = None  # the root of its bad numbers (bad_numbers.py), when an earlier pass made them
+    stays: Any = None  # of a value of an earlier pass: see `Stay`
 
     @property
     def size(self) -> int:
@@ -42,6 +44,14 @@ class Value:
     @property
     def floating(self) -> bool:
         return self.dtype.kind in "fcV"
+
+
+@dataclass(slots=True)
+class Stay:
+    """What earlier passes did with a value that is taken up again with its graph."""
+
+    taken_at: set[tuple[int, int]]  # the places of the operations that took it: see `key_of`
+    siblings: int  # how often its line ran in the pass that made it
 
 
 @dataclass(slots=True, eq=False)
@@ -240,7 +250,7 @@ class Backward(Event):
     loss: float  # the value of a scalar root; the sum of another
     shape: tuple[int, ...]
     root: Value
-    nodes: int  # the size of the graph
+    nodes: int  # the size of the graph, in the first pass and wherever it reaches back; else 0
     oldest: int  # passes ago that the oldest operation in the graph ran
     held: frozenset[Parameter]  # the parameters whose .grad was not None and not zero before
     reached: frozenset[Parameter] = frozenset()  # the parameters that got a gradient
@@ -369,17 +379,24 @@ class Pass:
         """Let the arrays and the graph go: what the rules needed of them they have seen."""
         for operation in self.operations:
             operation.node = None
-            for value in (*operation.inputs, *operation.outputs):
+            for value in operation.inputs:
                 value.array = value.maker = None  # the chain of makers would keep every earlier pass
+            for value in operation.outputs:
+                value.array = value.maker = None
         for flow in self.flows:
             flow.arriving = flow.gradient = None
 
 
+def key_of(place: Place) -> tuple[int, int]:
+    """A place as a key that costs nothing: a Place itself would look up its line for that."""
+    return id(place.code), place.lasti
+
+
 def is_finite(array: Any) -> bool:
     """Whether an array has no NaN and no Inf; arrays of other kinds count as finite."""
-    if type(array) is np.ndarray and array.dtype is FLOAT:
-        flat = array.reshape(-1)
-        if math.isfinite(flat.dot(flat)):
+    if type(array) is ndarray and array.dtype is FLOAT:
+        flat = array.ravel()
+        if isfinite(flat.dot(flat)):
             return True
     if isinstance(array, np.generic):
         array = np.asarray(array)
@@ -418,11 +435,11 @@ def _size_of(array: Any) -> int:
 
 def norm_of(array: Any) -> float:
     """The Euclidean norm of an array, without overflow in the squares."""
-    if type(array) is np.ndarray and array.dtype is FLOAT:
-        flat = array.reshape(-1)
-        squared = float(flat.dot(flat))
+    if type(array) is ndarray and array.dtype is FLOAT:
+        flat = array.ravel()
+        squared = flat.dot(flat)
         if 1e-30 < squared < 1e38:
-            return math.sqrt(squared)
+            return sqrt(squared)
         if not flat.any():
             return 0.0
     elif not isinstance(array, (np.ndarray, np.generic)) or array.dtype.kind not in "fcVbiu" or not array.size:

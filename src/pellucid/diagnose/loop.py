@@ -12,7 +12,7 @@ from pellucid.core import modes
 from pellucid.core.aliasing import tick
 from pellucid.core.backward import oldest_first
 from pellucid.core.provenance import Place, here
-from pellucid.core.tensor import Leaf, Tensor
+from pellucid.core.tensor import Leaf, Node, Tensor
 from pellucid.core.views import current_node
 from pellucid.diagnose.events import (
     Backward,
@@ -66,15 +66,14 @@ class Loop(Values):
 
     def begin_backward(self, root: Tensor, retain_graph: bool) -> Backward:
         """`backward()` is called."""
-        node = current_node(root)
-        graph = oldest_first([node]) if node is not None else []
+        value, array = self.value_of(root), root.array
+        graph = oldest_first(_node_of(root)) if self._reaches_back else []
         inner = [each for each in graph if not isinstance(each, Leaf)]
         began = bisect_right(self._pass_ticks, inner[0].born) - 1 if inner else self.open.number
-        array = root.array
         loss = float(np.real(np.add.reduce(array, axis=None))) if isinstance(array, np.ndarray) else float("nan")
         held = frozenset(p for p, tensor in self._alive() if _has_gradient(tensor))
         event = Backward(
-            here(), self._count(), self.open.number, loss, tuple(array.shape), self.value_of(root), len(graph),
+            here(), self._count(), self.open.number, loss, tuple(array.shape), value, len(graph),
             self.open.number - began, held, retain_graph=retain_graph, inside_step=self._inside_step,
         )  # fmt: skip
         self.open.backward = event
@@ -116,6 +115,7 @@ class Loop(Values):
 
     def _begin_pass(self, done: Pass) -> None:
         done.forget()
+        self._latest.append((done.number, [(operation.place, operation.inputs) for operation in done.operations]))
         self.open = Pass(done.number + 1)
         self._pass_ticks.append(tick())
         self._by_node.clear()
@@ -123,6 +123,7 @@ class Loop(Values):
         self._departed.clear()
         self.departed_numbers.clear()
         self._arrays_departed.clear()
+        self._reaches_back = False
         self._held = 0
         self.roots = [(root, event) for root, event in self.roots if root() is not None]
         self.results = [entry for entry in self.results if entry[0]() is not None]
@@ -260,6 +261,12 @@ class Loop(Values):
     def note(self, kind: type[Event], *details: Any) -> None:
         """Something happened in the loop."""
         self.loop.append(kind(here(), self._count(), self.open.number, *details))
+
+
+def _node_of(root: Tensor) -> list[Node]:
+    """The node of a tensor as it is now, if it has one."""
+    node = current_node(root)
+    return [] if node is None else [node]
 
 
 def _has_gradient(tensor: Tensor) -> bool:

@@ -50,7 +50,8 @@ def once(measure: Callable[[Pass], T]) -> Callable[[Pass], T]:
 
 @once
 def _path(done: Pass) -> list[Operation]:
-    return sorted((op for op in done.toward_loss if op.recorded), key=lambda op: op.order)
+    toward_loss = done.toward_loss
+    return [op for op in done.operations if op in toward_loss and op.recorded]
 
 
 def on_path(done: Pass, names: Iterable[str] | None = None) -> list[Operation]:
@@ -74,10 +75,13 @@ def sites(operations: Iterable[Operation]) -> list[tuple[Site, Operation]]:
 @once
 def flows_of(done: Pass) -> dict[Operation, list[Flow]]:
     """The gradients that each operation passed on in this pass."""
-    found: dict[Operation, list[Flow]] = defaultdict(list)
+    found: dict[Operation, list[Flow]] = {}
     for flow in done.flows:
-        if flow.operation is not None:
-            found[flow.operation].append(flow)
+        operation = flow.operation
+        if operation in found:
+            found[operation].append(flow)
+        elif operation is not None:
+            found[operation] = [flow]
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.core import modes
+from pellucid.core.modes import MODE, is_grad_enabled
 from pellucid.core.primitive import Primitive
 from pellucid.core.provenance import Place, getframe, here, outside
 from pellucid.core.tensor import PICK, Leaf, Node, Tensor
@@ -43,15 +43,19 @@ class Trace(Loop):
             self.placed(outs[0], route_here())  # before training begins: it may become a leaf
 
     def _operation(self, op: str, place: Place, inputs: tuple[Value, ...], params: tuple[Any, ...]) -> Operation:
-        mode = modes.current()
-        off: tuple[Any, ...] = () if mode.grad else (False, mode.by, mode.entered, _line_within(mode.entered))
-        operation = Operation(op, place, inputs, params, (), self._count(), self.running, *off)
-        self.open.operations.append(operation)
+        self._now = order = self._now + 1
+        operation = Operation(op, place, inputs, params, (), order, self.running)
+        mode = MODE.get()
+        if mode is not None and not mode.grad:
+            operation.grad_mode, operation.switched_off_by, operation.entered = False, mode.by, mode.entered
+            operation.within = _line_within(mode.entered)
+        done = self.open
+        done.operations.append(operation)
         for value in inputs:
             parameter = value.parameter
-            if parameter is not None and parameter.last_used != self.open.number:
+            if parameter is not None and parameter.last_used != done.number:
                 parameter.used += 1
-                parameter.last_used = self.open.number
+                parameter.last_used = done.number
         return operation
 
     def _note_node(self, operation: Operation, outs: Sequence[Tensor]) -> None:
@@ -71,7 +75,8 @@ class Trace(Loop):
             self._by_array[id(array)] = value
             if array is not None:
                 self._held += array.nbytes
-                operation.finite = operation.finite and is_finite(array)
+                if not (_is_finite_view(array, operation) or is_finite(array)):
+                    operation.finite = False
         if not operation.finite and operation.spoils():
             self.open.bad.append(operation)
         if self._held > HELD_BYTES:
@@ -93,7 +98,8 @@ class Trace(Loop):
             target = self._by_node.get(id(parent))
         gradient = d if type(d) is ndarray else getattr(d, "array", d)
         operation = self._by_node.get(id(node))
-        self.open.flows.append(Flow(operation, node.primitive.name, node.place, into, target, g, gradient))
+        place = node.place if operation is None else operation.place
+        self.open.flows.append(Flow(operation, node.primitive.name, place, into, target, g, gradient))
 
     def write(self, target: Tensor, name: str) -> None:
         """A tensor was written to in place."""
@@ -175,7 +181,7 @@ class Trace(Loop):
         if outer is None:
             self._note_model(module)
         call = ModuleCall(
-            module, here(), outer, module.training, modes.current().grad, self._count(),
+            module, here(), outer, module.training, is_grad_enabled(), self._count(),
             tuple(self.value_of(tensor) for tensor in tensors),
         )  # fmt: skip
         self.open.calls.append(call)
@@ -204,6 +210,16 @@ class Trace(Loop):
         call = LossCall(name, here(), values[0], values[1], options, self._count(), module=self.running)
         self.open.losses.append(call)
         return call
+
+
+def _is_finite_view(array: ndarray, operation: Operation) -> bool:
+    """Whether a result looks at the memory of an operand that is known to be finite."""
+    base, operand = array.base, operation.inputs[0] if operation.inputs else None
+    maker = None if operand is None else operand.maker
+    if base is None or maker is None or maker.primitive is None or not maker.finite:
+        return False  # of what comes from elsewhere nobody has looked at the numbers
+    known = operand.array  # type: ignore[union-attr]
+    return known is not None and (base is known or base is known.base)
 
 
 def _line_within(entered: Place | None) -> Place | None:

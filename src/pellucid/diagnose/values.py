@@ -2,6 +2,7 @@
 
 import ast
 import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -19,8 +20,14 @@ from pellucid.diagnose.events import (
     OptimizerInfo,
     Parameter,
     Pass,
+    Stay,
     Value,
+    key_of,
 )
+
+
+ndarray, reference = np.ndarray, weakref.ref
+LATEST = 2  # passes whose operations are remembered by their places and inputs: a step may have two
 
 
 class Values:
@@ -52,6 +59,8 @@ class Values:
         self._now = 0  # the number of the latest event
         self._named: tuple[int, ...] = ()  # what was known when parameters were named last
         self._held = 0
+        self._latest: deque[tuple[int, list[tuple[Place, tuple[Value, ...]]]]] = deque(maxlen=LATEST)
+        self._reaches_back = True  # a graph that an earlier pass made, or nobody saw being made, was taken up in this one
         self._flows_before = 0  # gradients that had passed in this pass when backward began
         self._inside_step = False
 
@@ -74,15 +83,16 @@ class Values:
         known = self._known.get(id(tensor))
         if known is not None and known[0]() is tensor:
             value = known[1]
-            if value.array is None and isinstance(tensor.array, np.ndarray):
-                value = self._known_again(tensor, value)
-            return value
+            if value.array is not None or not isinstance(tensor.array, ndarray):
+                return value
+            return self._known_again(tensor, value)
         same = self._by_array.get(id(tensor.array)) if tensor.node is None and type(tensor) is Tensor else None
         if same is not None and same.array is tensor.array:  # max(dim) looks for its indices in the bare values
             self._known[id(tensor)] = (weakref.ref(tensor), same)
             return same
         value = self._new(tensor, self._link(tensor))
         value.parameter = self.parameter_of(tensor)
+        self._reaches_back |= value.requires_grad and value.parameter is None
         return value
 
     def _known_again(self, tensor: Tensor, old: Value) -> Value:
@@ -90,16 +100,29 @@ class Values:
         value = self._new(tensor, None)
         value.parameter, value.born = old.parameter or self.parameter_of(tensor), old.born
         value.made_at, value.spoiled = old.made_at, old.spoiled
+        if value.requires_grad and value.parameter is None:
+            self._reaches_back, value.stays = True, self._stay_of(old)
         return value
 
+    def _stay_of(self, old: Value) -> Stay:
+        """What the latest passes did with a value that this one takes up again."""
+        stay = old.stays or Stay(set(), 0)
+        for number, operations in self._latest:
+            stay.taken_at.update(key_of(place) for place, inputs in operations if old in inputs)
+            if number == old.born and old.made_at is not None:
+                made = key_of(old.made_at)
+                stay.siblings = sum(key_of(place) == made for place, _ in operations)
+        return stay
+
     def _new(self, tensor: Tensor, maker: Operation | None) -> Value:
-        array = tensor.array
+        array, graph, number = tensor.array, tensor.node is not None, self.open.number
         made_at = None if maker is None else maker.place
-        numbers, shape, dtype = array, array.shape, array.dtype
-        if not isinstance(array, np.ndarray):  # a kind of array that a transform works with
-            numbers, shape, dtype = None, tuple(array.shape), np.dtype(dtype)
-        value = Value(shape, dtype, numbers, tensor.node is not None, maker, None, self.open.number, made_at)
-        self._known[id(tensor)] = (weakref.ref(tensor), value)
+        if type(array) is ndarray:
+            value = Value(array.shape, array.dtype, array, graph, maker, None, number, made_at)
+        else:  # a kind of array that a transform works with has no numbers to look at
+            numbers = array if isinstance(array, ndarray) else None
+            value = Value(tuple(array.shape), np.dtype(array.dtype), numbers, graph, maker, None, number, made_at)
+        self._known[id(tensor)] = (reference(tensor), value)
         return value
 
     def _link(self, tensor: Tensor) -> Operation | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from pellucid.diagnose.carried import carried_over
+from pellucid.diagnose.carried import carried_over, old_values
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
@@ -17,13 +17,18 @@ CUT_OFF = (
     "\n- discriminator(fake)\n+ discriminator(fake.detach())\n"
     "(losses of one step are added: (loss_a + loss_b).backward())"
 )
+EVERY_STEP = (
+    "compute it in every step, inside the loop; if it shall stay as it is, cut it off from what made it:"
+    "\n- reference = model(x)\n+ reference = model(x).detach()"
+)
 
 
 class BackwardTwice(Rule):
     """A graph gives its saved values back while backward() walks it; a second walk finds them gone.
 
-    Two losses on one forward are one sum: `(loss_a + loss_b).backward()`. A state that is carried from step to step
-    with its graph is another cause: see graph-kept-alive.
+    Two losses on one forward are one sum: `(loss_a + loss_b).backward()`. What is computed once before the loop has a
+    graph for one backward only. A state that is carried from step to step with its graph is another cause: see
+    graph-kept-alive.
     """
 
     code = "backward-twice"
@@ -31,15 +36,18 @@ class BackwardTwice(Rule):
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         error = None if trace.crash is None else trace.crash.error
-        if not isinstance(error, FreedGraphError) or carried_over(trace.open, trace.step_began()) is not None:
+        began = trace.step_began()
+        if not isinstance(error, FreedGraphError) or carried_over(trace.open, began) is not None:
             return
+        once = old_values(trace.open, began)
         spot = trace.backwards[-1].spot if trace.backwards else trace.crash.spot  # type: ignore[union-attr]
         first = Spot.of(error.first)
         yield Finding(
             self.code, spot, "backward() walks a graph that an earlier backward() has walked and freed",
             f"the first walk was at line {first.line}; the values saved at line {error.recorded_at.line} are gone",
-            CUT_OFF if len(trace.optimizers) > 1 and first != spot else WALK_ONCE,
+            EVERY_STEP if once else CUT_OFF if len(trace.optimizers) > 1 and first != spot else WALK_ONCE,
             related=(
+                *(Related(operation.spot, "a value of an earlier step is used here") for operation, _ in once[:1]),
                 Related(first, "the first backward()"),
                 Related(Spot.of(error.recorded_at), "the operation whose saved values are gone"),
             ), since=trace.open.number,
@@ -80,6 +88,24 @@ opt = torch.optim.SGD(model.parameters(), lr=0.1)
 for i in range(4):
     opt.zero_grad()
     loss = closure(model, torch.randn(8, 3), torch.rand(8, 1))
+    loss.backward()  # BUG
+    opt.step()
+""",
+        """
+import torch
+
+
+def embedded(net, x):
+    return torch.tanh(net(x)).square()
+
+
+torch.manual_seed(0)
+net = torch.nn.Linear(3, 5)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+anchor = embedded(net, torch.ones(1, 3))
+for i in range(4):
+    opt.zero_grad()
+    loss = (embedded(net, torch.randn(8, 3)) - anchor).square().mean()
     loss.backward()  # BUG
     opt.step()
 """,

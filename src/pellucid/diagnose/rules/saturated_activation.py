@@ -162,7 +162,7 @@ for step in range(120):  # ends nearly sure of every sample: its sigmoid is mean
 def _share(operation: Operation) -> float | None:
     """The share of values at the ends of the range; None where nothing can be said."""
     result = array_of(operation.outputs[0])
-    if result is None or not np.isfinite(result).all():
+    if result is None or not operation.finite:
         return None
     if operation.op in SOFT and not operation.inputs[0].requires_grad:
         return None
@@ -173,8 +173,9 @@ def _share(operation: Operation) -> float | None:
     low, high = ENDS[operation.op]
     if operation.op == "elman" and (result.max() > 1 or result.min() >= 0):  # its activation is a ReLU
         return None
-    margin = END * (high - low)
-    return float(((result < low + margin) | (result > high - margin)).mean())
+    inner = (1 - 2 * END) * (high - low) / 2
+    inside = np.abs(result - (low + high) / 2 if low + high else result) <= inner
+    return 1 - np.count_nonzero(inside) / inside.size
 
 
 def _share_of_rows(operation: Operation, result: Any) -> float | None:

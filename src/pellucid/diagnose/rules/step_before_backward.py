@@ -38,11 +38,9 @@ class StepBeforeBackward(Rule):
         return self._used_before(event, done, held) or self._used_long_before(event, done, trace, held)
 
     def _used_before(self, event: Update, done: Pass, held: set[Parameter]) -> bool:
-        return any(
-            operation.order < event.order and operation.recorded and value.parameter in held
-            for operation in done.toward_loss
-            for value in operation.inputs
-        )
+        earlier = takewhile(lambda operation: operation.order < event.order, done.operations)
+        used = (op for op in earlier if op.recorded and any(value.parameter in held for value in op.inputs))
+        return any(operation in done.toward_loss for operation in used)
 
     def _used_long_before(self, event: Update, done: Pass, trace: Trace, held: set[Parameter]) -> bool:
         """Whether the forward ran before the backward of another loss, which gave the step nothing to apply."""

@@ -1,6 +1,8 @@
 """suspicious-broadcast: two operands broadcast to a shape neither has, on the way to the loss."""
 
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+from math import prod
 
 import numpy as np
 
@@ -141,11 +143,10 @@ def _grows(first: Value, second: Value) -> bool:
     """Whether two operands broadcast to more elements than either has."""
     if first.shape == second.shape or min(first.size, second.size) < 2:
         return False
-    try:
-        shape = np.broadcast_shapes(first.shape, second.shape)
-    except ValueError:
-        return False
-    return int(np.prod(shape)) > max(first.size, second.size)
+    sizes = [{a, b} - {1} for a, b in zip_longest(first.shape[::-1], second.shape[::-1], fillvalue=1)]
+    if any(len(both) > 1 for both in sizes):
+        return False  # they do not broadcast at all
+    return prod(max(both, default=1) for both in sizes) > max(first.size, second.size)
 
 
 def _alike(first: Value, second: Value) -> bool:

@@ -203,9 +203,9 @@ def _lost_numbers(operation: Operation) -> Any:
     given = array_of(operation.inputs[0])
     if result is None or given is None or operation.written_to is not None or not operation.recorded:
         return None
+    if np.count_nonzero(result) == result.size:
+        return None
     zero = result == 0
-    if not zero.any():
-        return zero
     if operation.op in REDUCED:
         last = zero.take(-1, axis=operation.params[0]) if operation.op == "cumprod" else zero
         return last if (given != 0).all() else None
