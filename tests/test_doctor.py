@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import re
 import runpy
 import subprocess
 import sys
@@ -397,3 +398,39 @@ def output(x):
     path = tmp_path / "comprehension.py"
     path.write_text(source + TRAINED)
     assert [(found.code, found.spot.line) for found in examined(path).errors] == [("unused-parameter", 3)]
+
+
+FIXES = [  # a line, the code it is found with, what the fix makes of it
+    ("advantage = returns - values", "suspicious-broadcast", "advantage = returns - values.squeeze(-1)"),
+    ("kept.append(loss)", "graph-kept-alive", "kept.append(loss.item())"),
+    ("total += loss * 2", "graph-kept-alive", "total += (loss * 2).item()"),
+]
+
+
+@pytest.mark.parametrize(("line", "code", "better"), FIXES)
+def test_a_fix_is_the_line_itself_rewritten(line, code, better, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import torch\n"
+        "torch.manual_seed(0)\n"
+        "model, kept, total = torch.nn.Linear(3, 1), [], 0.0\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.01)\n"
+        "for _ in range(12):\n"
+        "    x = torch.randn(8, 3)\n"
+        "    values, returns = model(x), x.sum(1)\n"
+        f"    {line if code == 'suspicious-broadcast' else 'advantage = returns - values.squeeze(-1)'}\n"
+        "    loss = advantage.square().mean()\n"
+        "    optimizer.zero_grad()\n"
+        "    loss.backward()\n"
+        "    optimizer.step()\n"
+        f"    {line if code == 'graph-kept-alive' else 'kept.append(loss.item())'}\n"
+    )
+    finding = next(finding for finding in examined(path).findings if finding.code == code)
+    assert f"- {line}\n+ {better}" in finding.fix
+
+
+def test_a_report_has_the_words_of_a_fix_as_text_and_its_lines_as_a_diff(tmp_path):
+    path, report = tmp_path / "train.py", tmp_path / "report.md"
+    path.write_text(RULES["missing-zero-grad"].broken[0])
+    subprocess.run([sys.executable, "-m", "pellucid", "doctor", "--report", str(report), str(path)], check=False)
+    assert re.search(r"\*\*Fix\.\*\* \w[^`]*\n\n```diff\n[-+ ] ", report.read_text())

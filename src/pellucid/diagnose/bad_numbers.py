@@ -317,7 +317,7 @@ def _backward_root(done: Pass, flow: Flow) -> Root:
     chooser = None if operation is None else _chosen_later(operation, done)
     bad = ~np.isfinite(np.asarray(flow.gradient, np.float64))
     evidence = (
-        f"the gradient that reached {flow.op} was finite (norm {flow.incoming:.3g}), the one it passed on is not: "
+        f"the gradient that reached {flow.name} was finite (norm {flow.incoming:.3g}), the one it passed on is not: "
         f"{int(bad.sum())} of {bad.size} elements{_inputs_text(operation)}; first seen in pass {done.number}"
     )
     if chooser is not None:
@@ -344,7 +344,7 @@ def _arrived_bad(done: Pass, operation: Operation, flow: Flow) -> Root | None:
     if _deliberate(maker):
         return None
     root = _forward_root(done, maker)
-    seen = f"the loss is finite, but the gradient that {flow.op} passes on is not"
+    seen = f"the loss is finite, but the gradient that {flow.name} passes on is not"
     related = (*root.related, Related(Spot.of(flow.place), "its derivative could not take that value"))
     return replace(root, evidence=f"{root.evidence}; {seen}", related=related)
 

@@ -2,7 +2,8 @@
 
 import ast
 import linecache
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
 from pellucid.core.provenance import Place
 from pellucid.diagnose.events import Backward, Operation, Pass, Value, key_of
@@ -23,7 +24,7 @@ def carried_over(done: Pass, began: int) -> Operation | None:
 
 
 def _stays(operation: Operation, value: Value, done: Pass) -> bool:
-    """Whether the loop takes one and the same value in every pass: a reference computed once, by a function of the loop.
+    """Whether the loop takes one and the same value in every pass: a reference that a function of the loop made once.
 
     An operation has taken it before, where a state is another one every time; and the line that made it runs less often
     than in the pass that made it, where a list that grows gets a new one from there every time.
@@ -66,18 +67,25 @@ def _is_old(value: Value, began: int) -> bool:
     return value.requires_grad and value.parameter is None and value.born < began and value.made_at is not None
 
 
-def loss_appended_at(event: Backward) -> Spot | None:
+class Kept(NamedTuple):
+    """A line that puts a variable into a container, and what it calls the variable."""
+
+    spot: Spot
+    name: str
+
+
+def loss_appended_at(event: Backward) -> Kept | None:
     """The line that puts a loss into a list or a dict: `losses.append(loss)`."""
     return appended_at(event.spot.file, _name_of_root(event))
 
 
-def result_appended_at(call: Spot) -> Spot | None:
+def result_appended_at(call: Spot) -> Kept | None:
     """The line that puts the result of a call into a list or a dict: `outputs.append(out)` after `out = model(x)`."""
     name, assigned, _ = call.code.partition(" = ")
     return appended_at(call.file, name) if assigned else None
 
 
-def appended_at(file: str, name: str) -> Spot | None:
+def appended_at(file: str, name: str) -> Kept | None:
     """The line that puts a variable into a container, found in the source.
 
     A function of the same file that is given the variable (`meter.update(loss)`) may be the one that keeps it.
@@ -88,25 +96,25 @@ def appended_at(file: str, name: str) -> Spot | None:
         return None
     if not name:
         return None
-    line = _kept_at(tree, name)
-    if line is None:
-        handed = (_kept_at(function, parameter) for function, parameter in _receivers(tree, name))
-        line = next((found for found in handed if found is not None), None)
-    return None if line is None else Spot(file, line)
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    keeping = [method for method in KEEPING if method not in own]  # monitor.add(loss): what it does is written there
+    places = [(tree, name), *_receivers(tree, name)]
+    lines = ((_kept_at(place, called, keeping), called) for place, called in places)
+    return next((Kept(Spot(file, line), called) for line, called in lines if line is not None), None)
 
 
-def _kept_at(tree: ast.AST, name: str) -> int | None:
+def _kept_at(tree: ast.AST, name: str, keeping: Collection[str]) -> int | None:
     """The line on which a variable is put into a container: `kept.append(name)`, `kept[key] = name`."""
     for node in ast.walk(tree):
-        if any(isinstance(part, ast.Name) and part.id == name for part in _direct(_stored_by(node))):
+        if any(isinstance(part, ast.Name) and part.id == name for part in _direct(_stored_by(node, keeping))):
             return node.lineno  # type: ignore[attr-defined]
     return None
 
 
-def _stored_by(node: ast.AST) -> list[ast.expr]:
+def _stored_by(node: ast.AST, keeping: Collection[str]) -> list[ast.expr]:
     """What a statement or a call puts into a container."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        return node.args if node.func.attr in KEEPING else []
+        return node.args if node.func.attr in keeping else []
     into = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript)
     joined = isinstance(node, ast.AugAssign) and isinstance(node.value, (ast.List, ast.Tuple))
     return [node.value] if into or joined else []  # type: ignore[attr-defined]

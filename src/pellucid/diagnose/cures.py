@@ -64,8 +64,8 @@ def cure_of(symptom: Symptom) -> Cure:
             "nan-in-unselected-branch",
             f"{symptom.name} has no finite derivative in elements that are not selected",
             "make the input safe first, then select: a double where\n"
-            f"- torch.where(ok, {symptom.name}(x), other)\n"
-            f"+ torch.where(ok, {symptom.name}(torch.where(ok, x, torch.ones_like(x))), other)",
+            f"- torch.where(ok, {_of(symptom.name, 'x')}, other)\n"
+            f"+ torch.where(ok, {_of(symptom.name, 'torch.where(ok, x, torch.ones_like(x))')}, other)",
         )
     if symptom.name not in SOFTMAXES and any(np.isinf(element) for element in symptom.elements):
         return _infinite(symptom)
@@ -92,6 +92,11 @@ def meeting(arrays: Iterable[Any], shape: tuple[int, ...], index: tuple[int, ...
         except (ValueError, IndexError):
             found.append(float(values.flat[int(np.argmax(np.abs(values)))]))
     return found
+
+
+def _of(name: str, x: str) -> str:
+    """An operation as one writes it."""
+    return {"div": f"a / {x}", "pow": f"{x} ** p"}.get(name, f"{name}({x})")
 
 
 def _number(symptom: Symptom) -> str:

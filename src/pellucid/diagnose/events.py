@@ -177,6 +177,11 @@ class Flow:
     incoming_size: int = 0
     outgoing_size: int = 0
 
+    @property
+    def name(self) -> str:
+        """The operation's name as users write it."""
+        return SUFFIX.sub("", self.op)
+
 
 @dataclass(slots=True, eq=False)
 class Parameter:

@@ -1,6 +1,7 @@
 """The post-mortem of a run, in markdown: symptom, measurements, first invalid value, cause, fix, test to keep."""
 
 import os
+from itertools import groupby
 
 import numpy as np
 
@@ -87,8 +88,18 @@ def _cause(number: int, finding: Finding) -> str:
     related = "".join(f"\n- {r.role}: {r.spot}" for r in finding.related)
     return (
         f"## Cause {number}: `{finding.code}` at {_short(finding)}\n\n{finding.message}.{source}\n\n"
-        f"**Evidence.** {finding.evidence}.{related}\n\n**Fix.**\n\n```diff\n{finding.fix}\n```"
+        f"**Evidence.** {finding.evidence}.{related}\n\n**Fix.** {_marked_up(finding.fix)}"
     )
+
+
+def _marked_up(fix: str) -> str:
+    """A fix with its lines of code as a diff, and its words as text."""
+    code = [line.startswith(("- ", "+ ", "  ")) for line in fix.splitlines()]
+    parts = []
+    for is_code, lines in groupby(zip(code, fix.splitlines(), strict=True), key=lambda pair: pair[0]):
+        text = "\n".join(line for _, line in lines)
+        parts.append(f"```diff\n{text}\n```" if is_code else text)
+    return "\n\n".join(parts)
 
 
 def _short(finding: Finding) -> str:

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Collection
 
-__all__ = ["bare", "out_of_place", "without_call"]
+__all__ = ["bare", "carried_name", "kept_as", "out_of_place", "squeezed", "summed_as_number", "without_call"]
 
 NO_CHANGE = ""
 
@@ -54,6 +54,83 @@ def out_of_place(line: str) -> str:
         into = statement.targets[0] if isinstance(statement, ast.Assign) else call.func.value
         return f"{ast.unparse(into)} = {ast.unparse(call)}"
     return NO_CHANGE
+
+
+def kept_as(line: str, name: str, method: str) -> str:
+    """A statement that puts a variable into a container, with a method called on the variable; "" if it does not.
+
+    >>> kept_as("losses.append(loss)", "loss", "item"), kept_as("log['loss'] = loss", "loss", "item")
+    ('losses.append(loss.item())', "log['loss'] = loss.item()")
+    """
+    tree = _parsed(line)
+    statement = tree.body[0] if tree is not None else None
+    value = getattr(statement, "value", None)
+    kept = value.args if isinstance(value, ast.Call) else [value]
+    found = [node for part in kept if part is not None for node in ast.walk(part)]
+    named = [node for node in found if isinstance(node, ast.Name) and node.id == name]
+    for node in named:
+        node.id = f"{name}.{method}()"
+    return _written(tree) if tree is not None and named else NO_CHANGE
+
+
+def summed_as_number(line: str) -> str:
+    """A statement that adds a tensor up, without the graph; "" if it is no such statement.
+
+    >>> summed_as_number("total += loss * n"), summed_as_number("ema = 0.9 * ema + 0.1 * loss")
+    ('total += (loss * n).item()', 'ema = (0.9 * ema + 0.1 * loss).detach()')
+    """
+    tree = _parsed(line)
+    statement = tree.body[0] if tree is not None else None
+    if tree is None or not isinstance(statement, (ast.AugAssign, ast.Assign)):
+        return NO_CHANGE
+    method = "item" if isinstance(statement, ast.AugAssign) else "detach"
+    statement.value = ast.Call(ast.Attribute(statement.value, method), [], [])
+    return _written(tree)
+
+
+def carried_name(line: str) -> str:
+    """The variable that a statement both takes and renews: a state that is carried along; "" if it is not one.
+
+    >>> carried_name("logits, hidden = model(x, hidden)"), carried_name("loss = loss_of(x)")
+    ('hidden', '')
+    """
+    tree = _parsed(line)
+    statement = tree.body[0] if tree is not None else None
+    if not isinstance(statement, ast.Assign):
+        return NO_CHANGE
+    renewed = {ast.unparse(node) for target in statement.targets for node in ast.walk(target)}
+    taken = {ast.unparse(node) for node in ast.walk(statement.value) if isinstance(node, (ast.Name, ast.Attribute))}
+    both = renewed & taken - {"self"}
+    return both.pop() if len(both) == 1 else NO_CHANGE
+
+
+def squeezed(line: str, operation: str, operand: int) -> str:
+    """A statement in which one operand of an operation gets rid of its last dimension; "" if it cannot be told.
+
+    >>> squeezed("error = (returns - values).abs()", "sub", 1), squeezed("return F.mse_loss(v, y)", "mse_loss", 0)
+    ('error = (returns - values.squeeze(-1)).abs()', 'return F.mse_loss(v.squeeze(-1), y)')
+    """
+    tree = _parsed(line)
+    if tree is None:
+        return NO_CHANGE
+    infix = INFIX.get(operation)
+    pairs = [n for n in ast.walk(tree) if infix is not None and isinstance(n, ast.BinOp) and isinstance(n.op, infix)]
+    calls = [n for n in ast.walk(tree) if infix is None and isinstance(n, ast.Call) and len(n.args) == 2]
+    if len(pairs) + len(calls) != 1:
+        return NO_CHANGE
+    for pair in pairs:
+        setattr(pair, SIDES[operand], _squeezed(getattr(pair, SIDES[operand])))
+    for call in calls:
+        call.args[operand] = _squeezed(call.args[operand])
+    return _written(tree)
+
+
+INFIX = {"add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div}
+SIDES = ("left", "right")
+
+
+def _squeezed(operand: ast.expr) -> ast.expr:
+    return ast.Call(ast.Attribute(operand, "squeeze"), [ast.UnaryOp(ast.USub(), ast.Constant(1))], [])
 
 
 class _Dropped(ast.NodeTransformer):

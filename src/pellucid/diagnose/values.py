@@ -25,7 +25,6 @@ from pellucid.diagnose.events import (
     key_of,
 )
 
-
 ndarray, reference = np.ndarray, weakref.ref
 LATEST = 2  # passes whose operations are remembered by their places and inputs: a step may have two
 
@@ -60,7 +59,7 @@ class Values:
         self._named: tuple[int, ...] = ()  # what was known when parameters were named last
         self._held = 0
         self._latest: deque[tuple[int, list[tuple[Place, tuple[Value, ...]]]]] = deque(maxlen=LATEST)
-        self._reaches_back = True  # a graph that an earlier pass made, or nobody saw being made, was taken up in this one
+        self._reaches_back = True  # this pass took up a graph of an earlier one, or one that nobody saw being made
         self._flows_before = 0  # gradients that had passed in this pass when backward began
         self._inside_step = False
 

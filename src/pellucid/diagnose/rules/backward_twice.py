@@ -18,8 +18,8 @@ CUT_OFF = (
     "(losses of one step are added: (loss_a + loss_b).backward())"
 )
 EVERY_STEP = (
-    "compute it in every step, inside the loop; if it shall stay as it is, cut it off from what made it:"
-    "\n- reference = model(x)\n+ reference = model(x).detach()"
+    "what was computed once, before the loop, has a graph for one backward() only: compute it anew in every step; if "
+    "it shall stay as it is, cut it off from what made it:\n- reference = model(x)\n+ reference = model(x).detach()"
 )
 
 
@@ -47,7 +47,7 @@ class BackwardTwice(Rule):
             f"the first walk was at line {first.line}; the values saved at line {error.recorded_at.line} are gone",
             EVERY_STEP if once else CUT_OFF if len(trace.optimizers) > 1 and first != spot else WALK_ONCE,
             related=(
-                *(Related(operation.spot, "a value of an earlier step is used here") for operation, _ in once[:1]),
+                *(Related(taking.spot, "a value that an earlier step has used, again") for taking, _ in once[:1]),
                 Related(first, "the first backward()"),
                 Related(Spot.of(error.recorded_at), "the operation whose saved values are gone"),
             ), since=trace.open.number,

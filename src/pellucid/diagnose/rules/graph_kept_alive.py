@@ -1,12 +1,19 @@
 """graph-kept-alive: a tensor kept across steps holds ever more graph."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 
-from pellucid.diagnose.carried import accumulators, carried_over, entrance, loss_appended_at, result_appended_at
+from pellucid.diagnose.carried import (
+    Kept,
+    accumulators,
+    carried_over,
+    entrance,
+    loss_appended_at,
+    result_appended_at,
+)
 from pellucid.diagnose.events import Backward, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
+from pellucid.diagnose.rewriting import carried_name, kept_as, summed_as_number
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 from pellucid.errors import FreedGraphError, InplaceError
@@ -83,7 +90,7 @@ class GraphKeptAlive(Rule):
         return Finding(
             self.code, spot,
             "a value of the step before is used here with its graph: every step is chained to all earlier ones",
-            measured, "cut it between steps:\n+ state = state.detach()",
+            measured, _cut(carried_name(spot.code) or "state"),
             related=tuple(Related(event.spot, "backward()") for event in trace.backwards[-1:]),
             since=1,
         )  # fmt: skip
@@ -96,22 +103,24 @@ class GraphKeptAlive(Rule):
         )  # fmt: skip
 
     def _outputs(self, call: Spot, times: int, since: int) -> Finding:
-        spot = result_appended_at(call)
+        kept = result_appended_at(call)
         return Finding(
-            self.code, spot or call, "results of the model are kept over the steps, each with its graph",
+            self.code, call if kept is None else kept.spot,
+            "results of the model are kept over the steps, each with its graph",
             f"the results of {times} earlier passes are still alive with their graphs",
-            "keep the values without their history:\n- outputs.append(out)\n+ outputs.append(out.detach())",
-            related=() if spot is None else (Related(call, "the model computes them here"),), since=since,
+            "keep the values without their history:\n" + _rewritten(kept, "detach", "outputs.append(out)"),
+            related=() if kept is None else (Related(call, "the model computes them here"),), since=since,
         )  # fmt: skip
 
     def _list(self, trace: Trace) -> Finding:
         last = self.alive[-1]
-        spot = next((s for event in self.alive if (s := loss_appended_at(event)) is not None), None)
+        kept = next((found for event in self.alive if (found := loss_appended_at(event)) is not None), None)
         return Finding(
-            self.code, spot or last.spot, "losses are kept over the steps as tensors, each with its graph",
+            self.code, last.spot if kept is None else kept.spot,
+            "losses are kept over the steps as tensors, each with its graph",
             f"{len(self.alive)} losses of earlier passes are still alive with their graphs",
-            "keep the number:\n- losses.append(loss)\n+ losses.append(loss.item())",
-            related=() if spot is None else (Related(last.spot, "backward() on the tensor that is kept"),),
+            "keep the number:\n" + _rewritten(kept, "item", "losses.append(loss)"),
+            related=() if kept is None else (Related(last.spot, "backward() on the tensor that is kept"),),
             since=self.alive[0].number,
         )  # fmt: skip
 
@@ -197,7 +206,21 @@ def _has_graph(root: object) -> bool:
 
 def _as_number(code: str) -> str:
     """How to add numbers where tensors are added up."""
-    added = re.fullmatch(r"([\w.]+) \+= (\w+)", code)
-    if added is None:
+    better = summed_as_number(code)
+    if not better:
         return "keep a number, or cut the graph: take .item() or .detach() of what is added"
-    return f"add the number:\n- {code}\n+ {code}.item()"
+    return f"keep the number without its graph:\n- {code}\n+ {better}"
+
+
+def _cut(state: str) -> str:
+    return (
+        f"cut it between steps, before it is used again:\n+ {state} = {state}.detach()\n"
+        f"(of a tuple, as an LSTM has it: {state} = tuple(part.detach() for part in {state}))"
+    )
+
+
+def _rewritten(kept: Kept | None, method: str, example: str) -> str:
+    """The line that keeps a tensor, before and after."""
+    line = example if kept is None else kept.spot.code
+    name = example.partition("(")[2].rstrip(")") if kept is None else kept.name
+    return f"- {line}\n+ {kept_as(line, name, method) or f'the same with {name}.{method}()'}"

@@ -1,10 +1,11 @@
 """loss-input-mismatch: the loss is given something else than it wants."""
 
+import re
 from collections.abc import Iterable, Iterator
 
 from pellucid.diagnose.events import LossCall, Pass
-from pellucid.diagnose.finding import Finding, Spot
-from pellucid.diagnose.origins import are_log_probabilities, are_probabilities, class_axis, numbers
+from pellucid.diagnose.finding import Finding, Related, Spot
+from pellucid.diagnose.origins import are_log_probabilities, are_probabilities, class_axis, numbers, origin_of_parts
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
@@ -27,11 +28,15 @@ class LossInputMismatch(Rule):
 
     def __init__(self) -> None:
         self.found: dict[Spot, tuple[str, str, str, int]] = {}
+        self.softmax: dict[Spot, Spot] = {}  # where the input of a loss became probabilities
 
     def look(self, done: Pass, trace: Trace) -> None:
         for call in done.losses:
             for what, evidence, fix in self._mismatches(call):
                 self.found.setdefault(call.spot, (what, evidence, fix, done.number))
+                made = origin_of_parts(call.input)
+                if fix == LOG_FIX and made is not None and made.op == "softmax":
+                    self.softmax.setdefault(call.spot, made.spot)
 
     def _mismatches(self, call: LossCall) -> Iterator[tuple[str, str, str]]:
         given, target = call.input, call.target
@@ -69,7 +74,9 @@ class LossInputMismatch(Rule):
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         for spot, (what, evidence, fix, since) in self.found.items():
-            yield Finding(self.code, spot, what, evidence, fix, since=since)
+            made = self.softmax.get(spot)
+            related = () if made is None else (Related(made, "the probabilities are made here"),)
+            yield Finding(self.code, spot, what, evidence, _of_line(made) or fix, related=related, since=since)
 
     broken = (
         """
@@ -155,9 +162,17 @@ for step in range(6):
     )
 
 
+SOFTMAX = re.compile(r"\bsoftmax\(")
 LOG_FIX = "give it logarithms:\n- F.softmax(logits, dim)\n+ F.log_softmax(logits, dim)"
 TARGET_FIX = "give the target as probabilities, or say log_target=True"
 LOGITS_FIX = "- F.binary_cross_entropy(logits, y)\n+ F.binary_cross_entropy_with_logits(logits, y)"
+
+
+def _of_line(softmax: Spot | None) -> str:
+    """The fix for the line that applies softmax itself, if it is one."""
+    line = "" if softmax is None else softmax.code
+    better = SOFTMAX.sub("log_softmax(", line)
+    return f"give it logarithms:\n- {line}\n+ {better}" if better != line else ""
 
 
 def _negative(call: LossCall) -> bool:

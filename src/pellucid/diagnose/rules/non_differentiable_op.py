@@ -6,6 +6,8 @@ from pellucid.diagnose.rules.rule import Rule
 
 INSTEAD = {
     "argmax": "use the logits or softmax(...) themselves in the loss; argmax is for predictions and metrics",
+    "argmin": "weigh all of them with softmax(-distance), or let the gradient go past the choice (straight-through): "
+    "x + (chosen - x).detach()",
     "cast": "keep the value a float on its way to the loss",
     "round": "use the unrounded value, or a straight-through estimator: x + (x.round() - x).detach()",
 }

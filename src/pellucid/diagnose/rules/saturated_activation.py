@@ -21,6 +21,7 @@ ENDS = {"sigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0), "elman": (-1.0, 1.0)}
 SOFT = ("softmax", "safe_softmax")
 GATED = ("lstm", "gru")
 NAMES = {"elman": "RNN's tanh", "lstm": "LSTM's gates", "gru": "GRU's gates", "safe_softmax": "softmax"}
+OF_SCORES = ", scale the scores by 1 / sqrt(d), or divide them by a larger temperature"
 EDGE = 4.6  # an input of a sigmoid for which it is within END of its end
 
 
@@ -79,7 +80,7 @@ class SaturatedActivation(Rule):
             f"saturated in {sum(s >= ROWS for _, s in watched.shares)} of {len(watched.shares)} passes looked at, "
             f"first in pass {_since(watched)}",
             "make its inputs smaller: normalise the data, initialise with smaller weights (nn.init.xavier_uniform_)"
-            + (", scale the scores by 1 / sqrt(d)" if operation.op in SOFT else ", or add a LayerNorm before it"),
+            + (OF_SCORES if operation.op in SOFT else ", or add a LayerNorm before it"),
             since=_since(watched),
         )  # fmt: skip
 

@@ -8,12 +8,14 @@ import numpy as np
 
 from pellucid.diagnose.events import Operation, Pass, Value
 from pellucid.diagnose.finding import Finding, Related, Spot
+from pellucid.diagnose.rewriting import squeezed
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
 PAIRWISE = frozenset(
     ("sub", "add", "mul", "div", "pow", "maximum", "minimum", "rsub", "eq", "ne", "lt", "gt", "le", "ge")
 )
+SPOKEN = {"sub": "a difference", "add": "a sum", "mul": "a product", "div": "a quotient"}
 DELIBERATE = frozenset(("unsqueeze", "newaxis", "expand", "reshape", "permute", "sum", "mean", "amax", "max_dim"))
 LOSSES = (
     "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "poisson_nll_loss", "soft_margin_loss",
@@ -72,11 +74,12 @@ class SuspiciousBroadcast(Rule):
         for spot, (op, first, second, shape, since) in self.seen.items():
             related = tuple(Related(s, "an operand is made here") for s in self.makers[spot] if s != spot)
             yield Finding(
-                self.code, spot, f"{op} of shapes {first.shape} and {second.shape} broadcasts to {shape}, a shape that "
+                self.code, spot,
+                f"{SPOKEN.get(op, op)} of shapes {first.shape} and {second.shape} broadcasts to {shape}, a shape that "
                 "neither has",
                 f"{first.size} and {second.size} elements became {int(np.prod(shape))}: every element of one meets "
                 "elements of the other that it does not belong to",
-                "give both one shape, e.g.\n- prediction - target\n+ prediction.squeeze(-1) - target",
+                "give both one shape, e.g.\n" + _one_shape(spot.code, op, first, second),
                 related=related, since=since,
             )  # fmt: skip
 
@@ -137,6 +140,14 @@ for step in range(6):
     optimizer.step()
 """,
     )
+
+
+def _one_shape(line: str, operation: str, first: Value, second: Value) -> str:
+    """The line before and after, where one operand has a last dimension of 1 too many; else an example."""
+    long = 0 if len(first.shape) > len(second.shape) else 1
+    fits = (first, second)[long].shape[-1:] == (1,)
+    better = squeezed(line, operation, long) if fits else ""
+    return f"- {line}\n+ {better}" if better else "- prediction - target\n+ prediction.squeeze(-1) - target"
 
 
 def _grows(first: Value, second: Value) -> bool:

@@ -1,12 +1,13 @@
 """vanishing-gradient: gradients shrink by orders of magnitude towards the input."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pellucid.diagnose.depth import Chain, Profile, profile
 from pellucid.diagnose.events import Operation, Pass
 from pellucid.diagnose.finding import Finding, Spot
-from pellucid.diagnose.measures import describe, progress
+from pellucid.diagnose.measures import describe, is_weighted, progress
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
@@ -32,8 +33,9 @@ class Seen:
 
 OF_LAYERS = (
     "use an activation that keeps the slope (ReLU, GELU) with matching weights (kaiming_uniform_), residual "
-    "connections, or normalisation:\n- torch.sigmoid(layer(x))\n+ F.relu(layer(x))"
+    "connections, or normalisation"
 )
+SLOPING = re.compile(r"\b(?:torch|F|nn\.functional)\.(?:sigmoid|tanh)\(")
 OF_A_RECURRENCE = (
     "let the state pass from step to step unshrunk: an LSTM or GRU, recurrent weights that start orthogonal, or fewer "
     "steps:\n+ nn.init.orthogonal_(recurrent.weight)"
@@ -81,7 +83,7 @@ class VanishingGradient(Rule):
             self.code, first.spot, f"the gradient {lost} over {first.count} {what}: the first ones hardly learn",
             f"the gradient at the first of {first.count} {what} is {left} the gradient at the last, in "
             f"{passes} of {self.looks} passes looked at; this line loses most of it ({describe(first.operation)})",
-            OF_A_RECURRENCE if first.recurrent else OF_LAYERS,
+            OF_A_RECURRENCE if first.recurrent else OF_LAYERS + _with_slope(first),
             since=first.number,
         )  # fmt: skip
 
@@ -212,6 +214,14 @@ for step in range(25):
     optimizer.step()
 """,
     )
+
+
+def _with_slope(seen: Seen) -> str:
+    """What the line of the greatest loss could be instead."""
+    line = seen.spot.code
+    if is_weighted(seen.operation):
+        return "\n(here the weights are too small: see how they are initialised, e.g. nn.init.kaiming_uniform_(weight))"
+    return f":\n- {line}\n+ {SLOPING.sub('F.relu(', line)}" if SLOPING.search(line) else ""
 
 
 def _vanished(measured: Profile) -> tuple[float, int, bool, Spot, Operation] | None:

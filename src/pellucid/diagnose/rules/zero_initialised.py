@@ -224,7 +224,8 @@ def _at_random(line: str, name: str) -> str:
     """The line that makes the weights, and the one that has to follow it or to take its place."""
     start, call, rest = line.partition("(")
     replaces = bool(call) and ".init." in start
-    weight = rest.partition(",")[0].rstrip(")") if replaces else name
+    made, assigned, _ = line.partition(" = ")
+    weight = rest.partition(",")[0].rstrip(")") if replaces else made if assigned else name
     return f"start with small random numbers:\n{'-' if replaces else ' '} {line}\n+ nn.init.kaiming_uniform_({weight})"
 
 
