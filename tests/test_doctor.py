@@ -429,6 +429,13 @@ def test_a_fix_is_the_line_itself_rewritten(line, code, better, tmp_path):
     assert f"- {line}\n+ {better}" in finding.fix
 
 
+def test_an_epsilon_is_put_into_the_line_itself(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(RULES["division-by-zero"].broken[1])
+    fix = examined(path).findings[0].fix
+    assert "- return centred / batch.std(0)\n+ return centred / (batch.std(0) + 1e-08)" in fix
+
+
 def test_a_report_has_the_words_of_a_fix_as_text_and_its_lines_as_a_diff(tmp_path):
     path, report = tmp_path / "train.py", tmp_path / "report.md"
     path.write_text(RULES["missing-zero-grad"].broken[0])

@@ -13,10 +13,14 @@ from pellucid.diagnose.cures import Symptom, cure_of, meeting
 from pellucid.diagnose.events import Flow, Operation, Pass, Value, is_finite
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.measures import flows_of, once
+from pellucid.diagnose.rewriting import guarded
 from pellucid.diagnose.trace import Trace
 from pellucid.nn.modules.loss import _Loss
 
 DELIBERATE = frozenset(("masked_fill", "full", "fill", "write", "index_put", "masked_scatter", "cast", "tensor"))
+
+
+DIFF = "\n- "  # where the example of a fix begins
 
 
 @dataclass(slots=True)
@@ -33,8 +37,14 @@ class Root:
 
     def finding(self) -> Finding:
         return Finding(
-            self.code, self.spot, self.message, self.evidence, self.fix, related=self.related, since=self.number,
+            self.code, self.spot, self.message, self.evidence, self._mended(), related=self.related, since=self.number,
         )  # fmt: skip
+
+    def _mended(self) -> str:
+        """The fix, with the line itself in the place of an example that adds an epsilon."""
+        line = self.spot.code
+        better = guarded(line, self.code) if "1e-" in self.fix.partition("\n+ ")[2] else ""
+        return f"{self.fix.partition(DIFF)[0]}{DIFF}{line}\n+ {better}" if better else self.fix
 
 
 class RootRule:

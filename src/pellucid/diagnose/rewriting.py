@@ -1,9 +1,10 @@
 """Lines of the user's code, rewritten for a fix: without a comment, without a call, without writing in place."""
 
 import ast
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Any
 
-__all__ = ["bare", "carried_name", "kept_as", "out_of_place", "squeezed", "summed_as_number", "without_call"]
+__all__ = ["bare", "carried_name", "guarded", "kept_as", "out_of_place", "squeezed", "summed_as_number", "without_call"]
 
 NO_CHANGE = ""
 
@@ -125,6 +126,52 @@ def squeezed(line: str, operation: str, operand: int) -> str:
     return _written(tree)
 
 
+def guarded(line: str, code: str) -> str:
+    """A statement whose divisor, logarithm or root is kept away from zero; "" if it cannot be told which.
+
+    >>> guarded("return v / v.norm()", "division-by-zero"), guarded("e = -(p * p.log()).sum()", "log-of-zero")
+    ('return v / (v.norm() + 1e-08)', 'e = -(p * p.clamp(min=1e-08).log()).sum()')
+    >>> guarded("d = torch.sqrt((x ** 2).sum(1))", "sqrt-at-zero"), guarded("d = sq ** 0.5", "sqrt-at-zero")
+    ('d = torch.sqrt((x ** 2).sum(1) + 1e-12)', 'd = (sq + 1e-12) ** 0.5')
+    """
+    tree, (operator, functions, safe) = _parsed(line), GUARDS.get(code, (None, (), None))
+    if tree is None or safe is None:
+        return NO_CHANGE
+    pairs = [node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and _is_open(node, operator)]
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "attr", "") in functions]
+    if len(pairs) + len(calls) != 1:
+        return NO_CHANGE
+    for pair in pairs:
+        side = "right" if isinstance(pair.op, ast.Div) else "left"
+        setattr(pair, side, safe(getattr(pair, side)))
+    for call in calls:
+        if call.args and ast.unparse(call.func).startswith("torch."):
+            call.args[0] = safe(call.args[0])
+        else:
+            call.func.value = safe(call.func.value)  # type: ignore[attr-defined]
+    return _written(tree)
+
+
+def _is_open(pair: ast.BinOp, operator: Any) -> bool:
+    """Whether an infix operation is of this kind and cannot take zero: a power of 2 can."""
+    power = pair.right.value if isinstance(pair.right, ast.Constant) else 0
+    return operator is not None and isinstance(pair.op, operator) and not (operator is ast.Pow and power >= 1)  # type: ignore[operator]
+
+
+def _above(epsilon: float) -> Callable[[ast.expr], ast.expr]:
+    return lambda value: ast.BinOp(value, ast.Add(), ast.Constant(epsilon))
+
+
+def _clamped(value: ast.expr) -> ast.expr:
+    return ast.Call(ast.Attribute(value, "clamp"), [], [ast.keyword("min", ast.Constant(1e-8))])
+
+
+# By the doctor's code: the operator and the functions that cannot take zero, and what to do to their operand.
+GUARDS: dict[str, tuple[Any, tuple[str, ...], Callable[[ast.expr], ast.expr] | None]] = {
+    "division-by-zero": (ast.Div, (), _above(1e-8)),
+    "log-of-zero": (None, ("log", "log2", "log10"), _clamped),
+    "sqrt-at-zero": (ast.Pow, ("sqrt",), _above(1e-12)),
+}
 INFIX = {"add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div}
 SIDES = ("left", "right")
 
