@@ -28,7 +28,7 @@ class Chain:
     """The weights that a gradient passes on its way, the earliest in the forward pass first."""
 
     norms: list[float]  # of the gradient that arrives at each layer
-    signals: list[float]  # the same times the size of the layer's input: what its weights can learn from
+    layers: list[tuple[float, Operation]] = field(default_factory=list)  # the layers themselves, each with its norm
 
     @property
     def ratio(self) -> float:
@@ -37,7 +37,9 @@ class Chain:
 
     @property
     def signal_ratio(self) -> float:
-        return _ends(self.signals)
+        """The same of the gradient times the size of the layer's input: what its weights can learn from."""
+        signals = [norm * _input_norm(operation) for norm, operation in self.layers]
+        return _ends([signal for signal in signals if signal > 0 and math.isfinite(signal)])
 
     def gradual(self, falling: bool) -> bool:
         """Whether it changes a little with most of the layers, not all at once somewhere."""
@@ -91,9 +93,8 @@ def _starved(done: Pass) -> bool:
 
 
 def _chain(operations: list[Operation], flows: dict[Operation, list[Flow]]) -> Chain:
-    norms = [flows[op][-1].incoming for op in operations]
-    signals = [norm * _input_norm(op) for norm, op in zip(norms, operations, strict=True)]
-    return Chain([n for n in norms if math.isfinite(n)], [s for s in signals if s > 0 and math.isfinite(s)])
+    layers = [(flows[operation][-1].incoming, operation) for operation in operations]
+    return Chain([norm for norm, _ in layers if math.isfinite(norm)], layers)
 
 
 def _unrolled(operation: Operation, done: Pass) -> Chain | None:
@@ -112,7 +113,7 @@ def _unrolled(operation: Operation, done: Pass) -> Chain | None:
     with np.errstate(all="ignore"):
         steps = cut(elman_back_row(at_states, at_last, states, first, weight, walk, rectified)[0], walk)
     norms = [norm_of(step) for step in steps]
-    return Chain(norms, norms) if len(norms) >= STEPS else None
+    return Chain(norms) if len(norms) >= STEPS else None
 
 
 def _input_norm(operation: Operation) -> float:

@@ -72,7 +72,7 @@ class Search:
         if self.root is not None:
             self.upstream.add(self.root)
         self.fatal = done.backward is not None and "does not require grad" in str(done.backward.error or "")
-        self.flat = {flow.operation for flow in done.flows if _is_flat(flow)}
+        self.flat = {flow.operation for flow in done.flows if flow.op in STEPS and _is_flat(flow)}
         self.additive = set(self._additive())
         self.results: dict[Operation, list[Value]] = {}  # what came of each operation, also by way of numbers
         for value in self.upstream:

@@ -33,8 +33,10 @@ class FrozenParameter(Rule):
     def look(self, done: Pass, trace: Trace) -> None:
         self.attendance.look(done)
         for operation in done.operations:
-            if operation.recorded and any(v.requires_grad and v.parameter is None for v in operation.inputs):
-                self.passed.update(v.parameter for v in operation.inputs if v.parameter is not None)
+            held = [v.parameter for v in operation.inputs if v.parameter is not None]
+            past = held and any(v.requires_grad and v.parameter is None for v in operation.inputs)
+            if past and operation.recorded:
+                self.passed.update(held)
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         groups: dict[Spot, list[Parameter]] = {}
