@@ -75,7 +75,7 @@ class Trace(Loop):
             self._by_array[id(array)] = value
             if array is not None:
                 self._held += array.nbytes
-                if not (_is_finite_view(array, operation) or is_finite(array)):
+                if not ((array.base is not None and _is_finite_view(array, operation)) or is_finite(array)):
                     operation.finite = False
         if not operation.finite and operation.spoils():
             self.open.bad.append(operation)
@@ -214,12 +214,12 @@ class Trace(Loop):
 
 def _is_finite_view(array: ndarray, operation: Operation) -> bool:
     """Whether a result looks at the memory of an operand that is known to be finite."""
-    base, operand = array.base, operation.inputs[0] if operation.inputs else None
+    operand = operation.inputs[0] if operation.inputs else None
     maker = None if operand is None else operand.maker
-    if base is None or maker is None or maker.primitive is None or not maker.finite:
+    if maker is None or maker.primitive is None or not maker.finite:
         return False  # of what comes from elsewhere nobody has looked at the numbers
     known = operand.array  # type: ignore[union-attr]
-    return known is not None and (base is known or base is known.base)
+    return known is not None and (array.base is known or array.base is known.base)
 
 
 def _line_within(entered: Place | None) -> Place | None:
