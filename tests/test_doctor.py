@@ -441,3 +441,18 @@ def test_a_report_has_the_words_of_a_fix_as_text_and_its_lines_as_a_diff(tmp_pat
     path.write_text(RULES["missing-zero-grad"].broken[0])
     subprocess.run([sys.executable, "-m", "pellucid", "doctor", "--report", str(report), str(path)], check=False)
     assert re.search(r"\*\*Fix\.\*\* \w[^`]*\n\n```diff\n[-+ ] ", report.read_text())
+
+
+def test_a_backward_that_reaches_no_parameter_has_no_gradients_to_clear(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import torch\n"
+        "model = torch.nn.Linear(3, 1)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.01)\n"
+        "for _ in range(6):\n"
+        "    optimizer.zero_grad()\n"
+        "    loss = (model(torch.randn(8, 3)) > 0).float().mean().requires_grad_()\n"
+        "    loss.backward()\n"
+        "    optimizer.step()\n"
+    )
+    assert [finding.code for finding in examined(path).findings] == ["non-differentiable-op"]

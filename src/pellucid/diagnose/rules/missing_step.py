@@ -39,7 +39,7 @@ class MissingStep(Rule):
         waiting: dict[Backward, set[Parameter]] = {}
         wasted, clearing = [], []
         for event in trace.loop:
-            if isinstance(event, Backward) and not (event.inside_step or event.asked):
+            if isinstance(event, Backward) and event.reached and not (event.inside_step or event.asked):
                 waiting[event] = set(event.reached)
             elif isinstance(event, Update):
                 applied = event.with_gradient
