@@ -1,5 +1,9 @@
 """oneDNN: not used here."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 enabled = False
 
 
@@ -11,3 +15,9 @@ def is_available() -> bool:
 def is_built() -> bool:
     """False."""
     return False
+
+
+@contextmanager
+def flags(*args: Any, **kwargs: Any) -> Iterator[None]:
+    """A context, or a decorator, that changes nothing."""
+    yield

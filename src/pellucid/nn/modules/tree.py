@@ -116,6 +116,8 @@ class Tree:
         """Put a module at a path."""
         if not target:
             raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Tree):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
         parent, _, name = target.rpartition(".")
         holder = self.get_submodule(parent)
         if strict and not hasattr(holder, name):

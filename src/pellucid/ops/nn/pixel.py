@@ -15,7 +15,7 @@ from pellucid.ops.operation import call, operation
 
 
 def _regroup(a: ndarray, split: Shape, order: Axes, merged: Shape) -> ndarray:
-    return np.ascontiguousarray(a.reshape(split).transpose(order)).reshape(merged)
+    return a.reshape(split).transpose(order).copy().reshape(merged)
 
 
 def _back(g: Any, shape: Shape, split: Shape, order: Axes) -> Any:

@@ -1,0 +1,166 @@
+"""Layers, optimisers, data and distributions where PyTorch's own tests found a difference: both libraries side by side.
+
+A case does something with one of the two libraries; both must give the same numbers, or raise the same class of error.
+"""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pellucid
+
+CASES: dict[str, Any] = {}
+
+
+def case(function: Any) -> Any:
+    """Try something with both libraries."""
+    CASES[function.__name__.replace("_", " ")] = function
+    return function
+
+
+def each(*attempts: Any) -> list[Any]:
+    """What each of some attempts gives, or the class of its error."""
+    found = []
+    for attempt in attempts:
+        try:
+            found.append(attempt())
+        except Exception as error:
+            found.append(type(error).__name__)
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Anything with tensors in it as Python numbers, which the two libraries have in common."""
+    if hasattr(value, "detach"):
+        numbers = value.detach()
+        return [str(value.dtype), (numbers.float() if "float16" in str(value.dtype) else numbers).tolist()]
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    return value
+
+
+def alike(mine: Any, its: Any, where: str) -> None:
+    """Equal, numbers up to rounding."""
+    if isinstance(its, dict):
+        assert list(mine) == list(its), where
+        mine, its = list(mine.values()), list(its.values())
+    if isinstance(its, list):
+        assert isinstance(mine, list) and len(mine) == len(its), f"{where}: {mine} and {its}"
+        for i, (a, b) in enumerate(zip(mine, its, strict=True)):
+            alike(a, b, f"{where} > {i}")
+    elif isinstance(its, float):
+        assert mine == pytest.approx(its, rel=1e-5, abs=1e-6, nan_ok=True), where
+    else:
+        assert mine == its, where
+
+
+@pytest.fixture
+def quiet() -> Any:
+    """Warnings are looked at by the cases that are about them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+# --- functions of neural networks
+
+
+@case
+def a_result_has_memory_of_its_own(torch: Any) -> Any:
+    functional = torch.nn.functional
+    image = torch.ones(1, 4, 4, 4)
+    for mode in ("constant", "reflect", "replicate", "circular"):
+        functional.pad(image, (0, 0, 0, 0), mode=mode).fill_(4)
+    functional.pixel_shuffle(image, 1).fill_(4)
+    functional.pixel_unshuffle(image, 1).fill_(4)
+    return image
+
+
+@case
+def fractional_pooling_of_odd_sizes(torch: Any) -> Any:
+    functional = torch.nn.functional
+    plane, volume = torch.arange(49.0).reshape(1, 7, 7), torch.arange(343.0).reshape(1, 7, 7, 7)
+    odd = (), (1,), 0, -1
+    return each(
+        *(lambda s=s: functional.fractional_max_pool2d(plane, 2, s).shape for s in (*odd, (0, 1))),
+        *(lambda s=s: functional.fractional_max_pool3d(volume, 2, s).shape for s in (*odd, (0, 1, 1))),
+        *(lambda k=k: functional.fractional_max_pool2d(plane, k, 3) for k in ((), (1,))),
+    )
+
+
+@case
+def bags_of_a_matrix_are_its_rows(torch: Any) -> Any:
+    table, index = torch.arange(12.0).reshape(6, 2), torch.tensor([[1, 2], [4, 3]])
+    return torch.nn.functional.embedding_bag(index, table, include_last_offset=True)
+
+
+@case
+def rows_are_shortened_under_forward_mode(torch: Any) -> Any:
+    forward = torch.autograd.forward_ad
+    with forward.dual_level():
+        table = forward.make_dual(torch.tensor([[3.0, 4.0], [0.3, 0.4]]), torch.ones(2, 2))
+        rows = torch.nn.functional.embedding(torch.tensor([0, 1]), table, max_norm=1.0)
+        return forward.unpack_dual(rows)
+
+
+@case
+def a_cosine_takes_no_negative_eps(torch: Any) -> Any:
+    return each(lambda: torch.nn.functional.cosine_similarity(torch.ones(2, 2), torch.ones(2, 2), eps=-1.0))
+
+
+# --- schedules
+
+
+@case
+def bounds_of_a_schedule_are_copied(torch: Any) -> Any:
+    seen = []
+    for kind, names in (("CyclicLR", ("base_lr", "max_lr")), ("OneCycleLR", ("max_lr",)), ("SWALR", ("swa_lr",))):
+        bounds = {name: torch.tensor(0.1 * (i + 1)) for i, name in enumerate(names)}
+        if kind != "SWALR":
+            bounds |= {"base_momentum": torch.tensor(0.8), "max_momentum": torch.tensor(0.9)}
+        given = {**bounds, "total_steps": 9} if kind == "OneCycleLR" else bounds
+        optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.5, momentum=0.9)
+        home = torch.optim.swa_utils if kind == "SWALR" else torch.optim.lr_scheduler
+        scheduler = getattr(home, kind)(optimizer, **given)
+        for bound in bounds.values():
+            bound.mul_(0.5)
+        optimizer.step()
+        scheduler.step()
+        group = optimizer.param_groups[0]
+        seen.append([float(scheduler.get_last_lr()[0]), *(float(group[n]) for n in group if "momentum" in n)])
+    return seen
+
+
+# --- what is not here
+
+
+@case
+def flags_of_backends_are_contexts_and_decorators(torch: Any) -> Any:
+    @torch.backends.cudnn.flags(enabled=False)
+    def decorated() -> int:
+        return 3
+
+    with torch.backends.mkldnn.flags(enabled=False), torch.backends.cudnn.flags(deterministic=True):
+        return [decorated(), torch.cuda.is_tf32_supported()]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_libraries_agree(torch: Any, quiet: Any, name: str) -> None:
+    alike(plain(CASES[name](pellucid)), plain(CASES[name](torch)), name)
+
+
+def test_a_window_of_no_size_is_refused() -> None:
+    """PyTorch reads beside the array."""
+    with pytest.raises(RuntimeError, match="kernel_size should be greater than zero"):
+        pellucid.nn.functional.fractional_max_pool2d(pellucid.ones(1, 7, 7), 0, 3)
+
+
+def test_a_parameter_is_pickled_with_its_computed_values() -> None:
+    x = pellucid.ones(2, requires_grad=True)
+    y = pellucid.core.attributes._rebuild(*(x * 2).__reduce_ex__(4)[1])
+    np.testing.assert_array_equal(y.detach().numpy(), [2, 2])
+    assert y.requires_grad and y.is_leaf
