@@ -5,7 +5,6 @@ All three split dimensions, put them in another order and merge them; so does th
 
 from typing import Any
 
-import numpy as np
 from numpy import ndarray
 
 from pellucid.core.primitive import multilinear

@@ -194,7 +194,7 @@ def set_value(group: Group, name: str, value: Any) -> None:
 
 
 def for_each_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
-    """One value per group, of one for all or of a list of them; what the caller does to a tensor later is his affair."""
+    """One value per group, of one for all or of a list of them, in copies: the caller may go on with his tensors."""
     groups = optimizer.param_groups
     if not isinstance(value, (list, tuple)):
         return [_copied(value) for _ in groups]
