@@ -135,6 +135,30 @@ def bounds_of_a_schedule_are_copied(torch: Any) -> Any:
     return seen
 
 
+# --- distributions
+
+
+@case
+def shares_are_never_all_or_nothing(torch: Any) -> Any:
+    seen = []
+    for dtype in (torch.float32, torch.float64):
+        torch.manual_seed(0)
+        few = torch.full((), 1e-2, dtype=dtype)
+        shares = torch.distributions.Beta(few, few).sample((300,))
+        seen.append([shares.min(), shares.max() < 1])
+    return seen
+
+
+@case
+def binomials_count_in_floats(torch: Any) -> Any:
+    whole, half, double = torch.tensor([3]), torch.tensor([0.5]), torch.tensor([0.5], dtype=torch.float64)
+    torch.manual_seed(0)
+    return each(
+        lambda: torch.binomial(whole, half), lambda: torch.binomial(half, whole), lambda: torch.binomial(half, double),
+        lambda: torch.binomial(torch.full((9,), 3.0, dtype=torch.float64), torch.full((9,), 5e-324, dtype=torch.float64)),
+    )  # fmt: skip
+
+
 # --- what is not here
 
 

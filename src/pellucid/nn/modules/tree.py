@@ -211,6 +211,8 @@ class Tree:
         >>> torch.nn.Linear(2, 2).to(torch.float64).weight.dtype
         torch.float64
         """
+        if "copy" in kwargs:
+            raise RuntimeError(".to() of a module does not accept copy argument: use copy.deepcopy(module)")
         wanted = dtype_among(args, kwargs)
         if wanted is not None and not (wanted.is_floating_point or wanted.is_complex):
             raise TypeError(
