@@ -238,7 +238,44 @@ def test_parameters_of_pytorch_with_attributes(torch):
     data = saved({"p": parameter}, torch)
     assert b"_rebuild_parameter_with_state" in data
     back = loaded(data)["p"]
-    assert isinstance(back, pellucid.nn.Parameter) and plain(back) == plain(parameter) and not hasattr(back, "note")
+    assert isinstance(back, pellucid.nn.Parameter) and plain(back) == plain(parameter) and back.note == "mine"
+
+
+def with_attributes_and_unsigned_integers(lib):
+    rows = lib.arange(6).to(lib.uint16).reshape(2, 3)
+    tensor, parameter = lib.zeros(2), lib.nn.Parameter(lib.ones(1))
+    tensor.note, parameter.note = "mine", [1, 2.5]
+    return {"rows": rows, "second": rows[1:], "large": lib.tensor([3]).to(lib.uint64), "t": tensor, "p": parameter}
+
+
+@pytest.mark.parametrize("writer", ["torch", "pellucid"])
+@pytest.mark.parametrize("reader", ["torch", "pellucid"])
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_attributes_and_unsigned_integers_are_saved(torch, writer, reader, weights_only):
+    libraries = {"torch": torch, "pellucid": pellucid}
+    back = loaded(saved(with_attributes_and_unsigned_integers(libraries[writer]), libraries[writer]),
+                  libraries[reader], weights_only=weights_only)  # fmt: skip
+    assert {name: str(value.dtype) for name, value in back.items()}["rows"] == "torch.uint16"
+    assert (back["rows"].tolist(), back["large"].tolist()) == ([[0, 1, 2], [3, 4, 5]], [3])
+    assert (back["t"].note, back["p"].note) == ("mine", [1, 2.5])
+    assert back["rows"].untyped_storage().data_ptr() == back["second"].untyped_storage().data_ptr()
+
+
+def test_an_attribute_from_a_file_hides_nothing():
+    tensor = pellucid.zeros(1)
+    tensor.__dict__["backward"] = tensor.__dict__["note"] = "mine"
+    back = loaded(saved({"t": tensor}))["t"]
+    assert back.note == "mine" and callable(back.backward)
+
+
+def test_what_shares_memory_in_a_file_shares_it_again():
+    x = pellucid.arange(4.0, requires_grad=True)
+    back, part = loaded(saved((x.detach(), x.detach()[1:])))
+    y = back.requires_grad_() ** 2
+    part.fill_(9.0)
+    assert back.tolist() == [0.0, 9.0, 9.0, 9.0]
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
 
 
 # --- damage

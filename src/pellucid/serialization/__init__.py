@@ -23,7 +23,7 @@ from pellucid.errors import explain
 from pellucid.serialization.archive import DamagedFileError, Reader, Writer, damaged, read_file
 from pellucid.serialization.atomic import write_whole
 from pellucid.serialization.names import home, module_for
-from pellucid.serialization.tensors import SAFE, Blocks, Pickler, truthful
+from pellucid.serialization.tensors import SAFE, TENSOR, Blocks, Pickler, truthful
 from pellucid.serialization.unpickling import Unpickler, UnpicklingError, shown
 
 __all__ = [
@@ -228,8 +228,9 @@ class Trusting(pickle.Unpickler):
         """A class or function by its name."""
         if module != "torch" and not module.startswith("torch."):
             return super().find_class(module, name)
-        if f"{module}.{name}" in SAFE:
-            return SAFE[f"{module}.{name}"]
+        known = SAFE.get(f"{module}.{name}", TENSOR)
+        if known is not TENSOR:
+            return known
         module, name = _public(module, name)
         found: Any = module_for(module)
         for part in filter(None, name.split(".")):
