@@ -112,6 +112,46 @@ def a_cosine_takes_no_negative_eps(torch: Any) -> Any:
     return each(lambda: torch.nn.functional.cosine_similarity(torch.ones(2, 2), torch.ones(2, 2), eps=-1.0))
 
 
+@case
+def empty_batches_have_gradients(torch: Any) -> Any:
+    seen = []
+    for layer, shape in ((torch.nn.GroupNorm(2, 4), (0, 4, 2)), (torch.nn.LayerNorm(4), (0, 4))):
+        layer(torch.zeros(shape, requires_grad=True)).sum().backward()
+        seen += [parameter.grad for parameter in layer.parameters()]
+    return seen
+
+
+@case
+def what_losses_and_layers_refuse(torch: Any) -> Any:
+    functional, none = torch.nn.functional, torch.zeros(0, dtype=torch.int64)
+    options = torch.nn.LinearCrossEntropyOptions
+    return each(
+        lambda: functional.nll_loss(torch.zeros(9), torch.zeros(3, dtype=torch.int64)),
+        lambda: functional.cross_entropy(torch.zeros(9), torch.zeros(3, dtype=torch.int64)),
+        lambda: functional.ctc_loss(torch.zeros(0, 0, 4), none, none, none),
+        lambda: options(acc_dtype=torch.int32), lambda: options(batch_chunk_size=0),
+        lambda: options(acc_dtype=torch.float32).acc_dtype is torch.float32,
+        lambda: torch.nn.Linear(1, 1).to("cpu", copy=True),
+    )  # fmt: skip
+
+
+@case
+def a_celu_of_negative_alpha(torch: Any) -> Any:
+    x = torch.tensor([-1.0, 1.0], requires_grad=True)
+    y = torch.nn.functional.celu(x, alpha=-2.0)
+    y.sum().backward()
+    return [y, x.grad]
+
+
+@case
+def models_larger_than_the_memory_are_built_on_meta(torch: Any) -> Any:
+    many = 3_000_000
+    with torch.device("meta"):
+        layer = torch.nn.Linear(many, many)
+    made = [torch.randn(many, many, device="meta"), torch.full((many, many), 2.0, device="meta"), layer.weight]
+    return [[list(each.shape), str(each.device)] for each in (*made, torch.zeros_like(made[0]))]
+
+
 # --- schedules
 
 
@@ -135,6 +175,50 @@ def bounds_of_a_schedule_are_copied(torch: Any) -> Any:
     return seen
 
 
+# --- data
+
+
+@case
+def ways_to_start_workers(torch: Any) -> Any:
+    load = torch.utils.data.DataLoader
+    return each(
+        lambda: load([1], num_workers=0, multiprocessing_context="spawn"),
+        lambda: load([1], num_workers=1, multiprocessing_context="bad"),
+        lambda: load([1], num_workers=1, multiprocessing_context=object()),
+        lambda: len(load([1], num_workers=1, multiprocessing_context="spawn")),
+    )
+
+
+@case
+def several_items_at_once(torch: Any) -> Any:
+    class Many(torch.utils.data.Dataset):
+        def __init__(self, lost: int) -> None:
+            self.lost = lost
+
+        def __len__(self) -> int:
+            return 4
+
+        def __getitem__(self, index: Any) -> Any:
+            return 10 * index
+
+        def __getitems__(self, indices: Any) -> Any:
+            return [100 * i for i in indices[self.lost :]]
+
+    class Half(torch.utils.data.Subset):
+        def __getitem__(self, index: Any) -> Any:
+            return index
+
+    stack = torch.utils.data.StackDataset
+    return each(
+        lambda: stack(Many(0), [1, 2, 3, 4]).__getitems__([3, 0]),
+        lambda: stack(a=Many(0), b=[1, 2, 3, 4]).__getitems__([3, 0]),
+        lambda: stack(Many(1), [1, 2, 3, 4]).__getitems__([3, 0]),
+        lambda: stack(Many(0), [1, 2, 3, 4]).__getitems__([4]),
+        lambda: list(torch.utils.data.DataLoader(stack(Many(0), [1, 2, 3, 4]), batch_size=3)),
+        lambda: Half([1, 2], [0]),
+    )
+
+
 # --- distributions
 
 
@@ -152,10 +236,11 @@ def shares_are_never_all_or_nothing(torch: Any) -> Any:
 @case
 def binomials_count_in_floats(torch: Any) -> Any:
     whole, half, double = torch.tensor([3]), torch.tensor([0.5]), torch.tensor([0.5], dtype=torch.float64)
+    rare = torch.full((9,), 5e-324, dtype=torch.float64)
     torch.manual_seed(0)
     return each(
         lambda: torch.binomial(whole, half), lambda: torch.binomial(half, whole), lambda: torch.binomial(half, double),
-        lambda: torch.binomial(torch.full((9,), 3.0, dtype=torch.float64), torch.full((9,), 5e-324, dtype=torch.float64)),
+        lambda: torch.binomial(torch.full_like(rare, 3.0), rare),
     )  # fmt: skip
 
 
@@ -181,6 +266,17 @@ def test_a_window_of_no_size_is_refused() -> None:
     """PyTorch reads beside the array."""
     with pytest.raises(RuntimeError, match="kernel_size should be greater than zero"):
         pellucid.nn.functional.fractional_max_pool2d(pellucid.ones(1, 7, 7), 0, 3)
+
+
+def test_halves_are_summed_in_single_precision() -> None:
+    pellucid.manual_seed(0)
+    x, g = (pellucid.randn(4, 256).bfloat16() for _ in range(2))
+    grads = []
+    for kind in (pellucid.bfloat16, pellucid.float32):
+        a = x.to(kind).detach().requires_grad_()
+        pellucid.log_softmax(a, -1).backward(g.to(kind))
+        grads.append(a.grad.float().numpy())
+    np.testing.assert_allclose(grads[0], grads[1], atol=0.02)
 
 
 def test_a_parameter_is_pickled_with_its_computed_values() -> None:

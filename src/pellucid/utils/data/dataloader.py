@@ -54,7 +54,7 @@ class DataLoader(Generic[T]):
         self.pin_memory, self.pin_memory_device, self.in_order = pin_memory, pin_memory_device, in_order
         self.worker_init_fn, self.generator = worker_init_fn, generator
         self.persistent_workers = persistent_workers
-        self.multiprocessing_context = multiprocessing_context
+        self.multiprocessing_context = _checked_context(multiprocessing_context, num_workers)
         self._is_iterable = isinstance(dataset, IterableDataset)
         if self._is_iterable:
             _check_iterable(shuffle, sampler, batch_sampler)
@@ -139,6 +139,28 @@ def _check_numbers(num_workers: int, timeout: float, prefetch_factor: int | None
         raise ValueError("prefetch_factor option should be non-negative")
     if persistent_workers and num_workers == 0:
         raise ValueError("persistent_workers option needs num_workers > 0")
+
+
+def _checked_context(context: Any, num_workers: int) -> Any:
+    """How workers are started: the name of a way to do it, or what multiprocessing gives for a name."""
+    if context is None:
+        return None
+    if num_workers == 0:
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
+            "num_workers=0"
+        )
+    methods = multiprocessing.get_all_start_methods()
+    if isinstance(context, str) and context not in methods:
+        raise ValueError(
+            f"multiprocessing_context option should specify a valid start method in {methods}, but got {context!r}"
+        )
+    if not isinstance(context, (str, multiprocessing.context.BaseContext)):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string specifying the start method, "
+            f"but got multiprocessing_context={context}"
+        )
+    return context
 
 
 def _check_iterable(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
