@@ -175,6 +175,27 @@ def bounds_of_a_schedule_are_copied(torch: Any) -> Any:
     return seen
 
 
+@case
+def a_line_search_keeps_to_the_evaluations_left(torch: Any) -> Any:
+    seen = []
+    for most in (1, 2, 5, 8, None):
+        x = torch.tensor([-1.5, 2.0], dtype=torch.float64, requires_grad=True)
+        optimizer = torch.optim.LBFGS([x], lr=4.0, max_iter=6, max_eval=most, line_search_fn="strong_wolfe")
+        losses = []
+
+        def closure() -> Any:
+            optimizer.zero_grad()
+            loss = (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2 + x.sin().sum()
+            loss.backward()
+            losses.append(loss.item())
+            return loss
+
+        optimizer.step(closure)
+        optimizer.step(closure)
+        seen.append([len(losses), losses[-1], x])
+    return seen
+
+
 # --- data
 
 
