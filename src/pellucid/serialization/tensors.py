@@ -94,7 +94,7 @@ class Pickler(PythonPickler):  # type: ignore[misc]
     def _tensor(self, tensor: Tensor) -> Any:
         attributes = {name: value for name, value in tensor.__dict__.items() if name[:1] != "_"}
         if isinstance(tensor, Parameter):
-            parts = tensor.data, tensor.requires_grad, OrderedDict()
+            parts: Any = (tensor.data, tensor.requires_grad, OrderedDict())
             if attributes:
                 return Global("torch._utils", "_rebuild_parameter_with_state"), (*parts, attributes)
             return Global("torch._utils", "_rebuild_parameter"), parts
