@@ -177,8 +177,7 @@ def bounds_of_a_schedule_are_copied(torch: Any) -> Any:
 
 @case
 def a_line_search_keeps_to_the_evaluations_left(torch: Any) -> Any:
-    seen = []
-    for most in (1, 2, 5, 8, None):
+    def search(most: int | None) -> Any:
         x = torch.tensor([-1.5, 2.0], dtype=torch.float64, requires_grad=True)
         optimizer = torch.optim.LBFGS([x], lr=4.0, max_iter=6, max_eval=most, line_search_fn="strong_wolfe")
         losses = []
@@ -192,8 +191,9 @@ def a_line_search_keeps_to_the_evaluations_left(torch: Any) -> Any:
 
         optimizer.step(closure)
         optimizer.step(closure)
-        seen.append([len(losses), losses[-1], x])
-    return seen
+        return [len(losses), losses[-1], x]
+
+    return [search(most) for most in (1, 2, 5, 8, None)]
 
 
 # --- data

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import pellucid
-from pellucid.serialization import DamagedFileError, UnpicklingError, safe_globals, unpickling
+from pellucid.serialization import DamagedFileError, UnpicklingError, archive, safe_globals, unpickling
 
 SOAK = bool(os.environ.get("PELLUCID_SOAK"))
 
@@ -507,3 +507,30 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(tmp_path):
         process.stdout.close()
         back = pellucid.load(path)
         assert bool((back["a"] == back["n"]).all())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64", "int16", "bool", "float64"])
+def test_files_of_machines_with_the_other_byte_order(dtype):
+    tensor = pellucid.tensor([1, 0, 3]).to(getattr(pellucid, dtype))
+    swapped = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(saved(tensor))) as z, zipfile.ZipFile(swapped, "w") as out:
+        for name in (each for each in z.namelist() if not each.endswith(archive.DIGESTS)):
+            data = z.read(name)
+            if name.endswith("/byteorder"):
+                data = b"big"
+            elif name.endswith("/data/0"):
+                width = len(data) // 3 // (2 if "complex" in dtype else 1)
+                data = np.frombuffer(data, f"u{width}").byteswap().tobytes()
+            out.writestr(name, data)
+    assert loaded(swapped.getvalue()).tolist() == tensor.tolist()
+
+
+def test_a_file_is_whole_before_it_is_closed(tmp_path):
+    with open(tmp_path / "model.pt", "wb") as file:
+        pellucid.save(pellucid.ones(2), file)
+        assert pellucid.load(tmp_path / "model.pt").tolist() == [1.0, 1.0]
+
+
+def test_load_knows_safetensors_by_their_name(tmp_path):
+    pellucid.save_file({"weight": pellucid.ones(2)}, tmp_path / "model.safetensors")
+    assert pellucid.load(tmp_path / "model.safetensors")["weight"].tolist() == [1.0, 1.0]

@@ -23,6 +23,7 @@ from pellucid.errors import explain
 from pellucid.serialization.archive import DamagedFileError, Reader, Writer, damaged, read_file
 from pellucid.serialization.atomic import write_whole
 from pellucid.serialization.names import home, module_for
+from pellucid.serialization.safetensors import load_file
 from pellucid.serialization.tensors import SAFE, TENSOR, Blocks, Pickler, truthful
 from pellucid.serialization.unpickling import Unpickler, UnpicklingError, shown
 
@@ -58,6 +59,8 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2, 
         whole = io.BytesIO()
         _write(whole, text.getvalue(), blocks)
         f.write(whole.getvalue())
+        if hasattr(f, "flush"):  # the file may be opened again by its name before it is closed
+            f.flush()
     else:
         write_whole(f, lambda out: _write(out, text.getvalue(), blocks), size)
 
@@ -94,13 +97,16 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights
     {'weight': (1, 2), 'bias': (1,)}
     """
     weights_only = _only_weights(weights_only, pickle_module)
+    if isinstance(f, (str, os.PathLike)) and os.fspath(f).endswith(".safetensors"):
+        return load_file(f)
     data, path = read_file(f)
     if data[:2] != b"PK":
         return _load_legacy(data, path, weights_only)
     reader = Reader(data, path)
-    if "byteorder" in reader and reader.read("byteorder") != b"little":
-        raise damaged(path, "it was written on a machine of the other byte order")
-    blocks = Blocks(lambda key, size: reader.read(f"data/{key}"))
+    order = reader.read("byteorder") if "byteorder" in reader else b"little"
+    if order not in (b"little", b"big"):
+        raise damaged(path, f"its byte order is {shown(order)}")
+    blocks = Blocks(lambda key, size: reader.read(f"data/{key}"), order == b"big")
     try:
         if reader.suspect is not None and not weights_only:
             raise UnpicklingError("a damaged file is not trusted")

@@ -321,8 +321,9 @@ def truthful(array: np.ndarray) -> np.ndarray:
 class Blocks:
     """What a pickle's references to memory are resolved by; every block is read once."""
 
-    def __init__(self, read: Callable[[str, int], bytes]) -> None:
+    def __init__(self, read: Callable[[str, int], bytes], big_endian: bool = False) -> None:
         self.read = read  # key, number of bytes -> the bytes
+        self.big_endian = big_endian
         self.seen: dict[str, Storage] = {}
 
     def __call__(self, reference: Any) -> Storage:
@@ -332,7 +333,10 @@ class Blocks:
             data = self.read(key, count * dtype.itemsize)
             if len(data) != count * dtype.itemsize:
                 raise UnpicklingError(f"memory {key!r} has {len(data)} bytes, {count} x {dtype} were announced")
-            self.seen[key] = Storage(truthful(np.frombuffer(bytearray(data), dtype)), key)
+            array = np.frombuffer(bytearray(data), dtype)
+            if self.big_endian:
+                array.view(f"u{dtype.itemsize // (1 + (dtype.kind == 'c'))}").byteswap(inplace=True)
+            self.seen[key] = Storage(truthful(array), key)
         return self.seen[key]
 
     @staticmethod
