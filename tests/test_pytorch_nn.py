@@ -240,6 +240,24 @@ def several_items_at_once(torch: Any) -> Any:
     )
 
 
+@case
+def after_an_error_the_next_batch_comes(torch: Any) -> Any:
+    class Gaps(torch.utils.data.Dataset):
+        def __len__(self) -> int:
+            return 5
+
+        def __getitem__(self, index: int) -> int:
+            if index % 3 == 1:
+                raise NotImplementedError(index)
+            return index
+
+    def walk(workers: int, start: Any = None) -> list[Any]:
+        batches = iter(torch.utils.data.DataLoader(Gaps(), num_workers=workers, worker_init_fn=start))
+        return each(*[lambda: next(batches).tolist()] * 7)
+
+    return [walk(0), walk(2), walk(1, lambda number: 1 / 0)[:1]]
+
+
 # --- distributions
 
 

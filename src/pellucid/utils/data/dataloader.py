@@ -270,8 +270,7 @@ class Workers(Iterator[Any]):
                 continue
             self._ask()
             if isinstance(value, Failure):
-                self._finalizer()
-                value.reraise()
+                value.reraise()  # who goes on after the error gets the next batch
             return value
 
     def _receive(self) -> None:
