@@ -258,6 +258,28 @@ def after_an_error_the_next_batch_comes(torch: Any) -> Any:
     return [walk(0), walk(2), walk(1, lambda number: 1 / 0)[:1]]
 
 
+@case
+def a_stream_that_is_longer_than_it_said(torch: Any) -> Any:
+    class Stream(torch.utils.data.IterableDataset):
+        def __len__(self) -> int:
+            return 2
+
+        def __iter__(self) -> Any:
+            return iter(range(4))
+
+    def walk(asked: bool, workers: int) -> list[int]:
+        loader, seen = torch.utils.data.DataLoader(Stream(), num_workers=workers, persistent_workers=workers > 0), []
+        if asked:
+            seen.append(len(loader))
+        for _ in range(2):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                seen += [len(list(loader)), sum(issubclass(each.category, UserWarning) for each in caught)]
+        return seen
+
+    return [walk(False, 0), walk(True, 0), walk(True, 1)]
+
+
 # --- distributions
 
 
