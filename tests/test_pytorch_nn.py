@@ -196,6 +196,41 @@ def a_line_search_keeps_to_the_evaluations_left(torch: Any) -> Any:
     return [search(most) for most in (1, 2, 5, 8, None)]
 
 
+# --- modules with other tensors than their own
+
+
+@case
+def functional_calls(torch: Any) -> Any:
+    class Tied(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 1)
+            self.again = self.layer.bias
+            self.steps = torch.nn.Buffer(torch.zeros(1))
+            self.number = 0.0
+
+        def forward(self, x: Any) -> Any:
+            self.steps = self.steps + 1
+            return self.layer(x) + self.again + getattr(self, "extra", 0.0)
+
+    def call(values: Any, **how: Any) -> Any:
+        torch.manual_seed(0)
+        model = Tied()
+        result = torch.func.functional_call(model, values, torch.ones(1, 1), **how)
+        return [result, model.steps, hasattr(model, "extra"), values]
+
+    one, two = torch.ones(1), torch.full((1,), 2.0)
+    whole = {"layer.weight": torch.ones(1, 1), "layer.bias": two, "steps": one}
+    return each(
+        lambda: call({"steps": two}), lambda: call({"layer.bias": two}), lambda: call({"again": two}),
+        lambda: call({"layer.bias": two, "again": two}), lambda: call({"layer.bias": two, "again": one}),
+        lambda: call({"layer.bias": two, "again": one}, tie_weights=False), lambda: call({"extra": two}),
+        lambda: call({"extra": two}, strict=True), lambda: call(dict(whole), strict=True),
+        lambda: call(dict(whole), strict=True, tie_weights=False), lambda: call({"number": two}),
+        lambda: call({"layer.bias": 3.0}), lambda: call({"nowhere.bias": two}), lambda: call(({"steps": two}, {})),
+    )  # fmt: skip
+
+
 # --- data
 
 
