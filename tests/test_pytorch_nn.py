@@ -217,7 +217,13 @@ def functional_calls(torch: Any) -> Any:
         torch.manual_seed(0)
         model = Tied()
         result = torch.func.functional_call(model, values, torch.ones(1, 1), **how)
-        return [result, model.steps, hasattr(model, "extra"), values]
+        return [result, model.steps, hasattr(model, "extra"), len(list(model.parameters())), values]
+
+    def around() -> Any:
+        model = Tied()
+        model.layer.outer = model
+        values = {"layer.outer.layer.weight": torch.ones(1, 1), "layer.bias": one}
+        return torch.func.functional_call(model, values, torch.zeros(1, 1), tie_weights=False) - model.again
 
     one, two = torch.ones(1), torch.full((1,), 2.0)
     whole = {"layer.weight": torch.ones(1, 1), "layer.bias": two, "steps": one}
@@ -228,6 +234,7 @@ def functional_calls(torch: Any) -> Any:
         lambda: call({"extra": two}, strict=True), lambda: call(dict(whole), strict=True),
         lambda: call(dict(whole), strict=True, tie_weights=False), lambda: call({"number": two}),
         lambda: call({"layer.bias": 3.0}), lambda: call({"nowhere.bias": two}), lambda: call(({"steps": two}, {})),
+        around, lambda: call({"extra": torch.nn.Parameter(two)}),
     )  # fmt: skip
 
 

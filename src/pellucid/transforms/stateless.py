@@ -36,7 +36,8 @@ def functional_call(
     tensor(10.)
     """
     given = _merged(parameter_and_buffer_dicts)
-    known = {**_named(module, "named_parameters"), **_named(module, "named_buffers")}
+    looked_up = tie_weights or strict  # a module that contains itself has no end of names
+    known = {**_named(module, "named_parameters"), **_named(module, "named_buffers")} if looked_up else {}
     values = _tied(given, known) if tie_weights else dict(given)
     if strict:
         _check_names(values.keys(), known.keys())
@@ -63,11 +64,14 @@ def _exchange(owner: Any, name: str, value: Any) -> Any:
         if home is not None and name in home:
             old = home[name]
             if value is ABSENT:
-                del home[name]
+                delattr(owner, name)
             else:
                 home[name] = value
             return old
-    vars(owner)[name] = value
+    if hasattr(owner, name):
+        vars(owner)[name] = value
+    else:
+        setattr(owner, name, value)  # a new parameter of a module is one during the call
     return ABSENT
 
 
