@@ -357,7 +357,8 @@ def flags_of_backends_are_contexts_and_decorators(torch: Any) -> Any:
         return 3
 
     with torch.backends.mkldnn.flags(enabled=False), torch.backends.cudnn.flags(deterministic=True):
-        return [decorated(), torch.cuda.is_tf32_supported()]
+        switches = [torch.backends, torch.backends.cuda.matmul, torch.backends.cudnn, torch.backends.mkldnn.matmul]
+        return [decorated(), torch.cuda.is_tf32_supported(), *(each.fp32_precision for each in switches)]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -6,7 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 matmul = SimpleNamespace(
-    allow_tf32=False, allow_fp16_reduced_precision_reduction=False, allow_bf16_reduced_precision_reduction=False
+    fp32_precision="none",
+    allow_tf32=False,
+    allow_fp16_reduced_precision_reduction=False,
+    allow_bf16_reduced_precision_reduction=False,
 )
 
 

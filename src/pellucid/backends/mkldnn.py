@@ -2,9 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
-enabled = False
+enabled = deterministic = False
+allow_tf32 = None
+fp32_precision = "none"
+conv, matmul, rnn = (SimpleNamespace(fp32_precision="none") for _ in range(3))
 
 
 def is_available() -> bool:
