@@ -525,6 +525,18 @@ def test_files_of_machines_with_the_other_byte_order(dtype):
     assert loaded(swapped.getvalue()).tolist() == tensor.tolist()
 
 
+@pytest.mark.parametrize("writer", ["torch", "pellucid"])
+@pytest.mark.parametrize("reader", ["torch", "pellucid"])
+def test_tensors_on_meta_are_saved_without_values(torch, writer, reader):
+    libraries = {"torch": torch, "pellucid": pellucid}
+    lib = libraries[writer]
+    given = [lib.empty(3, 4, dtype=lib.float64, device="meta").T, lib.nn.Linear(2, 3, device="meta").weight]
+    back = loaded(saved(given, lib), libraries[reader])
+    assert [(str(x.device), str(x.dtype), tuple(x.shape), x.requires_grad) for x in back] == [
+        ("meta", "torch.float64", (4, 3), False), ("meta", "torch.float32", (3, 2), True),
+    ]  # fmt: skip
+
+
 def test_a_file_is_whole_before_it_is_closed(tmp_path):
     with open(tmp_path / "model.pt", "wb") as file:
         pellucid.save(pellucid.ones(2), file)

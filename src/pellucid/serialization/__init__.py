@@ -103,7 +103,8 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights
     if data[:2] != b"PK":
         return _load_legacy(data, path, weights_only)
     reader = Reader(data, path)
-    order = reader.read("byteorder") if "byteorder" in reader else b"little"
+    unsaid = b"big" if get_default_load_endianness() is LoadEndianness.BIG else b"little"
+    order = reader.read("byteorder") if "byteorder" in reader else unsaid
     if order not in (b"little", b"big"):
         raise damaged(path, f"its byte order is {shown(order)}")
     blocks = Blocks(lambda key, size: reader.read(f"data/{key}"), order == b"big")
@@ -409,7 +410,7 @@ _SETTINGS: dict[str, Any] = {"endianness": None, "crc32": True}
 
 
 def set_default_load_endianness(endianness: Any) -> None:
-    """Remembered; files of the other order are refused.
+    """Set the order of bytes of files that do not say theirs.
 
     >>> import pellucid as torch
     >>> torch.serialization.set_default_load_endianness(torch.serialization.LoadEndianness.LITTLE)

@@ -12,6 +12,8 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core.aliasing import owner_of
 from pellucid.core.attributes import concrete
+from pellucid.core.kinds import plain as plain_dtype
+from pellucid.core.meta import Meta
 from pellucid.core.tensor import Hooks, Tensor, wrap
 from pellucid.nn.parameter import Parameter
 from pellucid.serialization.names import home
@@ -106,6 +108,10 @@ class Pickler(PythonPickler):  # type: ignore[misc]
 
     def _over_memory(self, tensor: Tensor) -> tuple[Global, tuple[Any, ...]]:
         """The call that makes a tensor of a block of memory."""
+        if isinstance(tensor.array, Meta):
+            kind, steps = dtypes.from_numpy_dtype(plain_dtype(tensor.array.dtype)), tuple(tensor.stride())  # type: ignore[attr-defined]
+            rebuilt = kind, tuple(tensor.array.shape), steps, tensor.requires_grad
+            return Global("torch._utils", "_rebuild_meta_tensor_no_storage"), rebuilt
         array = concrete(tensor, "save()")
         owner, width = owner_of(array), array.dtype.itemsize
         plain = owner.dtype == array.dtype and owner.size and owner.flags.forc and min((0, *array.strides)) == 0
@@ -210,6 +216,14 @@ def with_attributes(tensor: Any, state: Any) -> Any:
     return tensor
 
 
+def rebuild_on_meta(dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
+    """A tensor without memory."""
+    if not isinstance(dtype, dtypes.dtype):
+        raise UnpicklingError(f"a tensor on meta has the dtype {shown(dtype)}")
+    tensor = wrap(Meta(_sizes(size), dtypes.as_numpy_dtype(dtype)))
+    return tensor.requires_grad_() if requires_grad is True else tensor  # type: ignore[attr-defined, no-any-return]
+
+
 def _sizes(values: Any) -> tuple[int, ...]:
     if not isinstance(values, tuple) or not all(isinstance(n, int) and 0 <= n < 2**62 for n in values):
         raise UnpicklingError(f"{shown(values)} are not sizes")
@@ -297,6 +311,7 @@ SAFE: dict[str, Any] = {
     "torch._utils._rebuild_tensor_v2": rebuild_tensor,
     "torch._utils._rebuild_tensor_v3": rebuild_tensor_of,
     "torch._tensor._rebuild_from_type_v2": rebuild_with_attributes,
+    "torch._utils._rebuild_meta_tensor_no_storage": rebuild_on_meta,
     "torch.Tensor": TENSOR,
     "torch._tensor.Tensor": TENSOR,
     "torch.storage.UntypedStorage": StorageKind("uint8"),
