@@ -110,8 +110,8 @@ class Pickler(PythonPickler):  # type: ignore[misc]
         """The call that makes a tensor of a block of memory."""
         if isinstance(tensor.array, Meta):
             kind, steps = dtypes.from_numpy_dtype(plain_dtype(tensor.array.dtype)), tuple(tensor.stride())  # type: ignore[attr-defined]
-            rebuilt = kind, tuple(tensor.array.shape), steps, tensor.requires_grad
-            return Global("torch._utils", "_rebuild_meta_tensor_no_storage"), rebuilt
+            bare = kind, tuple(tensor.array.shape), steps, tensor.requires_grad
+            return Global("torch._utils", "_rebuild_meta_tensor_no_storage"), bare
         array = concrete(tensor, "save()")
         owner, width = owner_of(array), array.dtype.itemsize
         plain = owner.dtype == array.dtype and owner.size and owner.flags.forc and min((0, *array.strides)) == 0
