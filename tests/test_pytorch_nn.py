@@ -196,6 +196,20 @@ def a_line_search_keeps_to_the_evaluations_left(torch: Any) -> Any:
     return [search(most) for most in (1, 2, 5, 8, None)]
 
 
+@case
+def values_that_are_loaded_into_nothing(torch: Any) -> Any:
+    with torch.device("meta"):
+        layer = torch.nn.Linear(1, 2)
+    state = {"weight": torch.ones(2, 1), "bias": torch.empty(2, device="meta")}
+    seen = []
+    for how in ({}, {"assign": True}):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            layer.load_state_dict(state, **how)
+        seen += [[str(each.message)[:20] for each in caught], str(layer.weight.device)]
+    return seen
+
+
 # --- modules with other tensors than their own
 
 
