@@ -28,18 +28,20 @@ from pellucid.serialization.tensors import SAFE, TENSOR, Blocks, Pickler, truthf
 from pellucid.serialization.unpickling import Unpickler, UnpicklingError, shown
 
 __all__ = [
-    "DamagedFileError", "LoadEndianness", "UnpicklingError", "add_safe_globals", "clear_safe_globals",
+    "DEFAULT_PROTOCOL", "DamagedFileError", "LoadEndianness", "SourceChangeWarning", "UnpicklingError",
+    "add_safe_globals", "clear_safe_globals",
     "get_crc32_options", "get_default_load_endianness", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load",
     "safe_globals", "save", "set_crc32_options", "set_default_load_endianness",
 ]  # fmt: skip
 
+DEFAULT_PROTOCOL = 2  # of the pickles that `save` writes
 MAP_LOCATION: TypeAlias = Any  # the type of what `load` takes under that name, which libraries import
 
 
 # --- saving
 
 
-def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2, **options: Any) -> None:
+def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = DEFAULT_PROTOCOL, **options: Any) -> None:
     """Write an object with all its tensors to a path or an open file.
 
     >>> import io
@@ -392,6 +394,14 @@ def _path(each: Any) -> str:
 
 
 # --- settings that change nothing: every machine that runs this is little-endian, and sums are always written
+
+
+class SourceChangeWarning(Warning):
+    """What PyTorch warns of when a class has changed since its object was saved; here to be named in filters.
+
+    >>> import warnings
+    >>> warnings.filterwarnings("ignore", category=SourceChangeWarning)
+    """
 
 
 class LoadEndianness(Enum):
