@@ -663,7 +663,7 @@ def test_functional_call_errors():
     model = Model()
     weight = model.inner.weight
     with pytest.raises(AttributeError, match="nothing"):
-        func.functional_call(model, {"inner.weight": t(0 * W), "nothing": t(X)}, t(Y))
+        func.functional_call(model, {"inner.weight": t(0 * W), "nothing.weight": t(X)}, t(Y))
     with pytest.raises(RuntimeError, match="Missing key"):
         func.functional_call(model, {"bias": t(X)}, t(Y), strict=True)
     with pytest.raises(ValueError, match="multiple dictionaries"):

@@ -205,7 +205,7 @@ _loading.loaded()
 def __getattr__(name: str) -> _Any:
     if name in _FROM:
         return getattr(_import_module(_FROM[name]), name)
-    if not name.startswith("__"):
+    if not name.startswith("__") or name == "__future__":
         if _find_spec(f"{__name__}.{name}") is not None:
             return _import_module(f"{__name__}.{name}")
         ops.load_families()

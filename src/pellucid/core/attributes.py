@@ -542,14 +542,7 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
 @attribute
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
-    if not self.is_leaf:
-        raise RuntimeError(
-            explain(
-                "only leaf tensors can be pickled: history is not saved",
-                str(here()),
-                try_="pickle tensor.detach()",
-            )
-        )
+    """The values, and whether gradients are wanted; of a computed tensor the history stays behind, as in PyTorch."""
     return _rebuild, (
         lasting(type(self)),
         np.ascontiguousarray(self.array).reshape(self.array.shape),

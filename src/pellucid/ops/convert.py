@@ -151,6 +151,8 @@ def _wanted(args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, Any, bool]:
         other = args.pop(0)
     if args and not isinstance(args[0], bool) and isinstance(args[0], (str, dtypes.device, int, type(None))):
         device = args.pop(0)
+        if args and isinstance(args[0], bool):
+            raise TypeError("to(): after a device comes a dtype, not a bool; write non_blocking=... or copy=...")
     if args and not isinstance(args[0], bool) and args[0] is not None:
         dtype = args.pop(0)
     elif args and args[0] is None:

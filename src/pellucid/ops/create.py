@@ -87,21 +87,29 @@ def one_size(name: str, size: Any) -> Shape:
     return shape_from(name, (size,))
 
 
-def check_room(name: str, shape: Shape, dtype: np.dtype) -> None:
-    """Refuse sizes that no memory holds, before asking for it."""
+def check_room(name: str, shape: Shape, dtype: np.dtype, device: Any = CPU) -> bool:
+    """Refuse sizes that no memory holds, before asking for it. On meta none is asked for: says if that saves much."""
     needed = prod(shape) * dtype.itemsize
     if 0 < needed < 2**20 and (not shape or min(shape) >= 0) and len(shape) <= 64:
-        return
+        return False
     if len(shape) > 64:
         raise refusal(RuntimeError, f"{name}: a tensor has at most 64 dimensions, not {len(shape)}")
     if min(shape) < 0:
         raise refusal(RuntimeError, f"{name}: Dimension size must be non-negative, got {list(shape)}")
     if countable(shape) * dtype.itemsize >= 2**63:
         raise refusal(RuntimeError, f"{name}: Storage size calculation overflowed with sizes={list(shape)}")
+    if device is not CPU and dtypes.on_meta(device):
+        return True
     if needed > _memory():
         what = f"{name}: can't allocate memory: you tried to allocate {needed} bytes"
         why = f"a tensor of shape {shape} and {dtypes.from_numpy_dtype(dtype)} needs more than this machine's memory"
         raise refusal(RuntimeError, what, why)
+    return False
+
+
+def weightless(shape: Shape, dtype: np.dtype) -> np.ndarray:
+    """An array of any size over a single element, for tensors on meta: they keep its shape alone."""
+    return np.broadcast_to(np.zeros((), dtype), shape)
 
 
 def countable(shape: Shape) -> int:
@@ -139,8 +147,9 @@ def _filled(name: str, make: Callable[..., np.ndarray], doc: str) -> Callable[..
         if device is not None:
             dtypes.check_device(device)
         kind = chosen(dtype, out)
-        check_room(name, shape, kind)
-        if memory_format is not None and check_format(memory_format, len(shape)):
+        if check_room(name, shape, kind, device) and out is None:
+            array = weightless(shape, kind)
+        elif memory_format is not None and check_format(memory_format, len(shape)):
             array = _in_order(make, shape, kind, order_of(len(shape)))
         else:
             array = make(shape, kind)
@@ -198,8 +207,9 @@ def full(
     dtypes.check_device(device)
     value = number_of("full", "fill_value", fill_value)
     kind = chosen(dtype, out, natural(value))
-    check_room("full", shape, kind)
-    return made(np.full(shape, converted(np.asarray(value), kind)), requires_grad, out, "full", device=device)
+    light = check_room("full", shape, kind, device) and out is None
+    array = weightless(shape, kind) if light else np.full(shape, converted(np.asarray(value), kind))
+    return made(array, requires_grad, out, "full", device=device)
 
 
 def number_of(name: str, argument: str, value: Any) -> Any:
@@ -306,7 +316,8 @@ def like(
         dtypes.check_device(device)
     source = input.array
     kind = chosen(dtype, default=plain(source.dtype))
-    check_room(name, tuple(source.shape), kind)
+    if check_room(name, tuple(source.shape), kind, beside(input, device)):
+        return weightless(tuple(source.shape), kind)
     if memory_format is not None and check_format(memory_format, source.ndim):
         return _in_order(make, tuple(source.shape), kind, order_of(source.ndim))
     if isinstance(source, Kind) or source.flags.c_contiguous or memory_format is dtypes.contiguous_format:

@@ -18,7 +18,7 @@ from pellucid.core import modes
 from pellucid.core.tensor import Tensor
 from pellucid.ops import streams
 from pellucid.ops.arguments import refusal
-from pellucid.ops.create import beside, check_room, chosen, like, made, one_size, shape_from
+from pellucid.ops.create import beside, check_room, chosen, like, made, one_size, shape_from, weightless
 from pellucid.ops.streams import Generator, default_generator
 
 Fill = Callable[[Generator, int, np.dtype, bool], np.ndarray]  # (generator, n, dtype, contiguous) -> n numbers
@@ -197,8 +197,8 @@ def _random(name: str, kernel: str, fill_for: Callable[[np.dtype], Fill], doc: s
         dtypes.check_device(device)
         kind = chosen(dtype, out)
         check_real(kernel, kind)
-        check_room(name, shape, kind)
-        array = np.empty(shape, kind)
+        light = check_room(name, shape, kind, device) and out is None
+        array = weightless(shape, kind) if light else np.empty(shape, kind)
         if not dtypes.on_meta(device):
             fill_array(array, fill_for(kind), generator)
         return made(array, requires_grad, out, name, device=device)
@@ -320,8 +320,8 @@ def randint(
     dtypes.check_device(device)
     kind = chosen(dtype, out, dtypes.int64.numpy)
     low, high = check_integers(low, high, kind)
-    check_room("randint", shape, kind)
-    array = np.empty(shape, kind)
+    light = check_room("randint", shape, kind, device) and out is None
+    array = weightless(shape, kind) if light else np.empty(shape, kind)
     if not dtypes.on_meta(device):
         fill_array(array, integer_numbers(low, high), generator)
     return made(array, requires_grad, out, "randint", device=device)
