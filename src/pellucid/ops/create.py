@@ -37,7 +37,7 @@ def made(
     """
     if out is not None:
         write_out((out,), (wrap(array),), name, rule)
-        return out
+        return out.requires_grad_() if requires_grad else out  # type: ignore[attr-defined, no-any-return]
     if device is not CPU:
         array = placed(array, device)
     mode = modes.MODE.get()
