@@ -31,6 +31,8 @@ def axis_of(dim: Any, ndim: int) -> int:
     >>> axis_of(-1, 3)
     2
     """
+    if dim is True or dim is False:  # `x.sum(True)` means keepdim
+        raise TypeError(f"a dimension must be int, not bool (got {dim})")
     axis = as_int(dim)
     span = ndim or 1
     if not -span <= axis < span:

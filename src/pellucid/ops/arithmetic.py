@@ -72,16 +72,25 @@ rsub_number_row = bind(
 
 def _scaled(input: Any, other: Any, alpha: Any) -> Any:
     """`alpha * other`, where alpha may be fractional only if the result is."""
-    if type(alpha) is float:
-        operands = [value.array if isinstance(value, Tensor) else value for value in (input, other)]
-        if dtypes.promote(operands).kind in "biu":
-            raise refusal(
-                RuntimeError,
-                "For integral input tensors, argument alpha must not be a floating point number.",
-                f"alpha is {alpha} and both operands are whole numbers",
-                "convert one of them first, e.g. x.float()",
-            )
-    return other * alpha
+    if isinstance(alpha, Tensor):
+        return other * alpha
+    operands = [value.array if isinstance(value, Tensor) else value for value in (input, other)]
+    kind = dtypes.promote(operands).kind
+    if isinstance(alpha, bool) and kind != "b":
+        raise refusal(RuntimeError, "Boolean alpha only supported for Boolean results.")
+    if isinstance(alpha, float) and kind in "biu":
+        raise refusal(
+            RuntimeError,
+            "For integral input tensors, argument alpha must not be a floating point number.",
+            f"alpha is {alpha} and both operands are whole numbers",
+            "convert one of them first, e.g. x.float()",
+        )
+    if isinstance(alpha, complex) and kind != "c":
+        raise refusal(
+            RuntimeError, "For non-complex input tensors, argument alpha must not be a complex number.",
+            f"alpha is {alpha} and no operand is complex", "convert one of them first, e.g. x.cfloat()",
+        )  # fmt: skip
+    return other & bool(alpha) if kind == "b" else other * alpha
 
 
 def _alpha_samples(draw: Draw) -> Iterable[Sample]:
@@ -101,7 +110,7 @@ def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
     """
     if last is not None:
         other, alpha = last, other
-    return add_row(input, other) if alpha == 1 else add_row(input, _scaled(input, other, alpha))
+    return add_row(input, other) if type(alpha) is int and alpha == 1 else add_row(input, _scaled(input, other, alpha))
 
 
 def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
@@ -113,13 +122,13 @@ def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
     """
     if last is not None:
         other, alpha = last, other
-    return sub_row(input, other) if alpha == 1 else sub_row(input, _scaled(input, other, alpha))
+    return sub_row(input, other) if type(alpha) is int and alpha == 1 else sub_row(input, _scaled(input, other, alpha))
 
 
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """Difference the other way round: `other - alpha * input`."""
     row = rsub_row if isinstance(other, Tensor) else rsub_number_row
-    return row(input if alpha == 1 else _scaled(other, input, alpha), other)
+    return row(input if type(alpha) is int and alpha == 1 else _scaled(other, input, alpha), other)
 
 
 add.primitive, sub.primitive = add_row.primitive, sub_row.primitive  # type: ignore[attr-defined]

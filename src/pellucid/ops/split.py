@@ -244,6 +244,9 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
         if indices_or_sections.array.dtype != np.int64:
             what = f"tensor_indices_or_sections to have dtype of long, but got {name_of(indices_or_sections)}"
             raise refusal(RuntimeError, f"tensor_split expected {what}")
+        if indices_or_sections.array.ndim > 1:
+            what = f"zero-dimensional or one-dimensional tensor, but got {indices_or_sections.array.ndim} dims"
+            raise refusal(RuntimeError, f"tensor_split expected tensor_indices_or_sections to be a {what}")
         indices_or_sections = indices_or_sections.tolist()  # type: ignore[attr-defined]
     before, length = (ALL,) * axis, input.shape[axis]
     if isinstance(indices_or_sections, int):

@@ -100,6 +100,8 @@ def _edges(points: ndarray, bins: list[Any], range: Any) -> list[ndarray]:
     if range is not None:
         what = f"torch.histogramdd: for a {count}-dimensional histogram range should have {2 * count} elements"
         expect(len(range) == 2 * count, f"{what}, but got {len(range)}")
+        if any(isinstance(b, Tensor) for b in bins):
+            raise refusal(TypeError, "histogram(): a range goes with a number of bins, not with their edges")
     found = []
     for i, wanted in enumerate(bins):
         if isinstance(wanted, Tensor):
