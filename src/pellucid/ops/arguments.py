@@ -52,6 +52,20 @@ def outside(axis: int, span: int, ndim: int) -> Exception:
     return error
 
 
+def check_multiplier(name: str, value: Any, kind: str) -> None:
+    """Refuse an `alpha`, `beta` or the like of another kind ("b", "i", "f", "c") than the result may have."""
+    if isinstance(value, bool) and kind != "b":
+        raise refusal(RuntimeError, f"Boolean {name} only supported for Boolean results.")
+    for wrong, kinds, is_one, what in (
+        (float, "biu", "a floating point number", "integral"), (complex, "biuf", "a complex number", "non-complex"),
+    ):  # fmt: skip
+        if isinstance(value, wrong) and kind in kinds:
+            raise refusal(
+                RuntimeError, f"For {what} input tensors, argument {name} must not be {is_one}.", f"{name} is {value}",
+                "convert a tensor first, e.g. x.float()",
+            )  # fmt: skip
+
+
 def axes_of(dims: Any, ndim: int) -> Axes:
     """One or several dimensions as non-negative ints, each at most once."""
     axes = tuple(axis_of(d, ndim) for d in (dims if isinstance(dims, (tuple, list)) else (dims,)))

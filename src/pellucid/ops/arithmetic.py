@@ -15,7 +15,7 @@ from pellucid.core.large import minus, plus, products, times
 from pellucid.core.primitive import elementwise, same
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor
-from pellucid.ops.arguments import refusal
+from pellucid.ops.arguments import check_multiplier, refusal
 from pellucid.ops.compare import bitwise_and, bitwise_left_shift, bitwise_or, bitwise_right_shift, bitwise_xor, only
 from pellucid.ops.operation import (
     Draw,
@@ -76,20 +76,7 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
         return other * alpha
     operands = [value.array if isinstance(value, Tensor) else value for value in (input, other)]
     kind = dtypes.promote(operands).kind
-    if isinstance(alpha, bool) and kind != "b":
-        raise refusal(RuntimeError, "Boolean alpha only supported for Boolean results.")
-    if isinstance(alpha, float) and kind in "biu":
-        raise refusal(
-            RuntimeError,
-            "For integral input tensors, argument alpha must not be a floating point number.",
-            f"alpha is {alpha} and both operands are whole numbers",
-            "convert one of them first, e.g. x.float()",
-        )
-    if isinstance(alpha, complex) and kind != "c":
-        raise refusal(
-            RuntimeError, "For non-complex input tensors, argument alpha must not be a complex number.",
-            f"alpha is {alpha} and no operand is complex", "convert one of them first, e.g. x.cfloat()",
-        )  # fmt: skip
+    check_multiplier("alpha", alpha, kind)
     return other & bool(alpha) if kind == "b" else other * alpha
 
 

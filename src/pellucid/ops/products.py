@@ -266,4 +266,6 @@ def chain_matmul(*matrices: Any) -> Any:
     tensor([[3.],
             [3.]])
     """
+    for each in matrices:
+        expect(each.ndim == 2, f"chain_matmul: Tensor dimension is {each.ndim}, expected 2 instead.")
     return matrices[0] if len(matrices) == 1 else multi_dot(matrices)
