@@ -7,6 +7,8 @@ from collections.abc import Callable
 from operator import index as as_int
 from typing import Any
 
+import numpy as np
+
 from pellucid import dtypes
 from pellucid.core.provenance import here
 from pellucid.errors import explain
@@ -23,6 +25,11 @@ def refusal(kind: type[Exception], what: str, why: str | None = None, try_: str 
     error = kind(explain(what, str(here()), why, try_))
     error.explained = True  # type: ignore[attr-defined]
     return error
+
+
+def number(value: Any) -> Any:
+    """A NumPy number as one of Python's, whose dtype does not count when it meets a tensor; others as they are."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def axis_of(dim: Any, ndim: int) -> int:

@@ -15,7 +15,7 @@ from pellucid.core.large import minus, plus, products, times
 from pellucid.core.primitive import elementwise, same
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor
-from pellucid.ops.arguments import check_multiplier, refusal
+from pellucid.ops.arguments import check_multiplier, number, refusal
 from pellucid.ops.compare import bitwise_and, bitwise_left_shift, bitwise_or, bitwise_right_shift, bitwise_xor, only
 from pellucid.ops.operation import (
     Draw,
@@ -330,8 +330,9 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
     >>> torch.lerp(torch.tensor([0.0, 10.0]), torch.tensor([1.0, 20.0]), 0.5)
     tensor([ 0.5000, 15.0000])
     """
-    number = isinstance(weight, (int, float, complex))
-    return _lerp_number_row(input, end, weight) if number else _lerp_row(input, end, weight)
+    weight = number(weight)
+    alone = isinstance(weight, (int, float, complex))
+    return _lerp_number_row(input, end, weight) if alone else _lerp_row(input, end, weight)
 
 
 _addcmul_row = bind(
@@ -393,7 +394,7 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: 
             "Integer division with addcdiv is no longer supported: it would be a true division of the tensors",
             try_="input + value * torch.true_divide(tensor1, tensor2), or divide with rounding_mode='trunc'",
         )
-    return _addcdiv_row(input, tensor1, tensor2, value)
+    return _addcdiv_row(input, tensor1, tensor2, number(value))
 
 
 # --- the operators that write into their tensor; on tensors only, other kinds of array do not change

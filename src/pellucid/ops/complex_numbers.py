@@ -242,7 +242,7 @@ publish(
     sgn, samples=both, inplace=True, doc="Each element divided by its size: -1, 0, 1, or a direction if it is complex."
 )
 publish(
-    abs, samples=both, aliases=("absolute",),
+    abs, samples=both, aliases=("absolute",), out="cast",
     doc="""The absolute value of each element; of a complex number its distance from 0.
 
     >>> import pellucid as torch

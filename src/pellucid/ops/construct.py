@@ -311,6 +311,10 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
             "currently not supported. Try array.astype(array.dtype.newbyteorder('='))."
         )
     kind = dtypes.from_numpy_dtype(ndarray.dtype).numpy
+    if any(stride % ndarray.itemsize for stride in ndarray.strides):
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy array to reallocate the memory."
+        )
     if any(stride < 0 for stride in ndarray.strides):
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors with negative strides are not "

@@ -9,7 +9,7 @@ from pellucid import dtypes
 from pellucid.core.primitive import BOUND, elementwise
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor
-from pellucid.ops.arguments import refusal
+from pellucid.ops.arguments import number, refusal
 from pellucid.ops.compare import only
 from pellucid.ops.elementwise import log
 from pellucid.ops.operation import Draw, Sample, binary_samples, broadcast_hint, call, operation, publish, unary_samples
@@ -111,11 +111,11 @@ def pow(input: Any, exponent: Any) -> Any:
     if isinstance(exponent, (int, float, complex)):
         if isinstance(input, (int, float, complex)):
             raise refusal(TypeError, "pow() takes at least one Tensor, got two numbers", try_="a ** b")
-        return pow_number_row(_meeting(input, exponent), exponent)
+        return pow_number_row(_meeting(input, exponent), number(exponent))
     if isinstance(input, (int, float, complex)):
         if not isinstance(input, complex) and input < 0 and kind_of(exponent) == "c":
             input = complex(input)  # its logarithm is complex
-        return pow_of_number_row(_meeting(exponent, input), input)
+        return pow_of_number_row(_meeting(exponent, input), number(input))
     return pow_row(input, exponent)
 
 

@@ -37,7 +37,7 @@ def normal(dim: Any, ndim: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1024, typed=True)
 def _normal(dim: Any, ndim: int) -> tuple[int, ...]:
-    if dim is None or dim == ():
+    if dim is None or (isinstance(dim, tuple) and not dim):
         return tuple(range(ndim))
     axes = axes_of(dim, ndim)
     return axes if ndim else ()

@@ -14,7 +14,7 @@ from pellucid.core.kinds import Kind
 from pellucid.core.primitive import elementwise
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor, wrap
-from pellucid.ops.arguments import refusal
+from pellucid.ops.arguments import number, refusal
 from pellucid.ops.compare import integer_pairs, isfinite, isnan, only, pairs
 from pellucid.ops.convert import cast_row
 from pellucid.ops.operation import (
@@ -277,7 +277,7 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
         raise refusal(RuntimeError, "torch.clamp: At least one of 'min' or 'max' must not be None")
     _refuse_complex(input, "clamp")
     if not isinstance(min, (Tensor, Kind)) and not isinstance(max, (Tensor, Kind)):
-        return _clamp_row(_widened(input, min, max), min, max)
+        return _clamp_row(_widened(input, min, max), number(min), number(max))
     if min is None:
         return _clamp_below_row(input, max)
     if max is None:
@@ -318,7 +318,7 @@ def clamp_min(input: Any, min: Any) -> Any:
     _refuse_complex(input, "clamp")
     if isinstance(min, (Tensor, Kind)):
         return _clamp_min_tensor_row(input, min)
-    return _clamp_min_row(_widened(input, min), min)
+    return _clamp_min_row(_widened(input, min), number(min))
 
 
 @operation(samples=_bound_samples, inplace=True)
@@ -327,7 +327,7 @@ def clamp_max(input: Any, max: Any) -> Any:
     _refuse_complex(input, "clamp")
     if isinstance(max, (Tensor, Kind)):
         return _clamp_max_tensor_row(input, max)
-    return _clamp_max_row(_widened(input, max), max)
+    return _clamp_max_row(_widened(input, max), number(max))
 
 
 # --- replacing what is not finite, and the step function

@@ -47,6 +47,11 @@ def _resized(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     begin, needed = geometry(array)[2], prod(shape)
     if begin + needed <= memory.size and np.may_share_memory(memory, array):
         return memory[begin : begin + needed].reshape(shape)
+    if aliasing.is_exposed(memory):
+        raise refusal(
+            RuntimeError, "Trying to resize storage that is not resizable", "a NumPy array shares this memory",
+            "clone() the tensor first",
+        )  # fmt: skip
     larger = np.empty(needed, array.dtype)
     there = memory[begin:][:needed]
     larger[: there.size] = there
