@@ -4,12 +4,14 @@ The operators are the bare rows; the public functions beside them take PyTorch's
 `rounding_mode`). In a rule `g` is the gradient of the result, `y` the result, `a`, `b` and `c` the inputs.
 """
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from pellucid import dtypes
+from pellucid.core.attention import HALVES
 from pellucid.core.inplace import in_place
 from pellucid.core.large import minus, plus, products, times
 from pellucid.core.primitive import elementwise, same
@@ -68,6 +70,23 @@ rsub_number_row = bind(
     ),
     "__rsub__",
 )
+
+
+def _in_single(g: Any, number: float, operator: Callable[[Any, Any], Any]) -> Any:
+    """A gradient in half precision and a number, computed in single precision."""
+    if isinstance(g, np.ndarray) and g.dtype in HALVES:
+        return operator(g.astype(np.float32), number).astype(g.dtype)
+    return operator(g, number)
+
+
+# Half precision and a number, which stays what it is: core/careful.py calls them in the place of the rows above.
+for _name, _operator, _rule in (
+    ("add", operator.add, lambda g, v: g),
+    ("sub", operator.sub, lambda g, v: g),
+    ("mul", operator.mul, lambda g, v: _in_single(g, v, operator.mul)),
+    ("div", operator.truediv, lambda g, v: _in_single(g, v, operator.truediv)),
+):
+    bind(elementwise(f"{_name}_number", _operator, _rule, grad_name=f"{_name.capitalize()}Backward0"))
 
 
 def _scaled(input: Any, other: Any, alpha: Any) -> Any:
@@ -331,6 +350,8 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
     tensor([ 0.5000, 15.0000])
     """
     weight = number(weight)
+    if isinstance(weight, Tensor) and not weight.array.ndim and weight.dtype != input.dtype:
+        weight = weight.to(input.dtype)  # type: ignore[attr-defined]
     alone = isinstance(weight, (int, float, complex))
     return _lerp_number_row(input, end, weight) if alone else _lerp_row(input, end, weight)
 

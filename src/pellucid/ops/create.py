@@ -407,6 +407,15 @@ def check_fits(array: np.ndarray, wanted: np.dtype) -> None:
         raise refusal(RuntimeError, text, f"the values reach from {smallest} to {largest}")
 
 
+def held(value: Any, kind: np.dtype) -> Any:
+    """A whole number as an integer dtype holds it: a negative one wraps around in an unsigned dtype."""
+    if kind.kind not in "iu" or type(value) is not int:
+        return value
+    array = np.asarray(value)
+    check_fits(array, kind)
+    return int(array.astype(kind))
+
+
 __all__ = [
     "empty", "empty_like", "empty_permuted", "empty_strided", "full", "full_like", "ones", "ones_like", "zeros",
     "zeros_like",

@@ -235,7 +235,7 @@ def logaddexp_of(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.logaddexp(a, b)  # type: ignore[no-any-return]
     larger = a.real >= b.real
     high, low = np.where(larger, a, b), np.where(larger, b, a)
-    return high + np.log1p(np.exp(low - high))  # type: ignore[no-any-return]
+    return np.where(high.real == -np.inf, high, high + _log1p(np.exp(low - high)))
 
 
 logaddexp = binary(

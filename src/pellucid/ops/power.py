@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
+from pellucid.core.inplace import overwrite
 from pellucid.core.primitive import BOUND, elementwise
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor
@@ -143,12 +144,24 @@ def square(input: Any) -> Any:
 
 
 @operation(
-    samples=_powers_samples, inplace=True, domain=(0.3, 2.0),
+    samples=_powers_samples, inplace=False, domain=(0.3, 2.0),
     unclaimed={"single_precision_is_kept": "its results are double, whatever it is given"},
 )
 def float_power(input: Any, exponent: Any) -> Any:
     """`input ** exponent` computed in double precision, whatever the dtypes are."""
     return pow(_doubled(input), _doubled(exponent))
+
+
+def _float_power_in_place(self: Any, exponent: Any) -> Any:
+    """In-place form of `float_power`, which needs a tensor of the dtype that the result has."""
+    result = float_power(self, exponent)
+    if result.dtype != self.dtype:
+        what = f"the base given to float_power_ has dtype {self.dtype} but the operation's result requires dtype"
+        raise refusal(RuntimeError, f"{what} {result.dtype}")
+    return overwrite(self, result, "float_power_")
+
+
+attach("float_power_", _float_power_in_place)
 
 
 def _doubled(value: Any) -> Any:
