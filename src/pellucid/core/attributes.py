@@ -498,7 +498,7 @@ def __contains__(self: Tensor, value: Any) -> bool:
                 try_="ask for a number, or for a tensor whose elements are compared with this one's",
             )
         )
-    return bool((self == value).any())
+    return bool((self == value).any())  # type: ignore[attr-defined]
 
 
 setattr(Tensor, "__hash__", object.__hash__)  # noqa: B010 (by identity; written in Python it takes five times as long)

@@ -80,13 +80,13 @@ def _in_single(g: Any, number: float, operator: Callable[[Any, Any], Any]) -> An
 
 
 # Half precision and a number, which stays what it is: core/careful.py calls them in the place of the rows above.
-for _name, _operator, _rule in (
+for _called, _compute, _rule in (
     ("add", operator.add, lambda g, v: g),
     ("sub", operator.sub, lambda g, v: g),
     ("mul", operator.mul, lambda g, v: _in_single(g, v, operator.mul)),
     ("div", operator.truediv, lambda g, v: _in_single(g, v, operator.truediv)),
 ):
-    bind(elementwise(f"{_name}_number", _operator, _rule, grad_name=f"{_name.capitalize()}Backward0"))
+    bind(elementwise(f"{_called}_number", _compute, _rule, grad_name=f"{_called.capitalize()}Backward0"))
 
 
 def _scaled(input: Any, other: Any, alpha: Any) -> Any:

@@ -129,7 +129,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
         return condition.nonzero(as_tuple=True)
     if isinstance(condition, Tensor) and condition.array.dtype == np.uint8:
         warn("where received a uint8 condition tensor, which is deprecated: use a boolean condition instead.")
-        condition = condition != 0
+        condition = condition.ne(0)  # type: ignore[attr-defined]
     if kind_of(condition) != "b":
         raise refusal(
             RuntimeError,
