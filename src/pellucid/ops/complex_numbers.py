@@ -368,6 +368,7 @@ def view_as_complex(input: Any) -> Any:
         raise refusal(RuntimeError, "Tensor must have a last dimension of size 2")
     if isinstance(input.array, ndarray) and stride(input)[-1] != 1:
         raise refusal(RuntimeError, "Tensor must have a last dimension with stride 1")
-    if isinstance(input.array, ndarray) and any(step % 2 for step in stride(input)[:-1]):
+    outer = zip(input.shape[:-1], stride(input)[:-1], strict=True) if isinstance(input.array, ndarray) else ()
+    if any(step % 2 for size, step in outer if size > 1):
         raise refusal(RuntimeError, "Tensor must have a stride divisible by 2 for all but last dimension")
     return view_as_complex_row(input)
