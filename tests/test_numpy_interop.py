@@ -463,7 +463,7 @@ def test_a_refusal_says_what_and_names_a_way_out(case):
     assert "detach().numpy()" in text or "indices" in text
 
 
-@pytest.mark.parametrize("name, rank", [("hsplit", 1), ("vsplit", 2), ("dsplit", 3)])
+@pytest.mark.parametrize(("name", "rank"), [("hsplit", 1), ("vsplit", 2), ("dsplit", 3)])
 def test_a_split_needs_dimensions(name, rank):
     for x in (np.ones((2,) * (rank - 1)), pl.ones((2,) * (rank - 1))):
         with pytest.raises(ValueError, match="only works on arrays"):
