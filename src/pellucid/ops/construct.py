@@ -6,7 +6,7 @@ scalars keep theirs. Tensors found inside lists leave their graph here; the resu
 
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -116,7 +116,7 @@ def _array(data: Any, wanted: np.dtype | None, left: list[Tensor]) -> np.ndarray
     if not isinstance(data, (list, tuple)):
         if hasattr(data, "__array__"):
             return _from_array(np.asarray(data), wanted)
-        if not isinstance(data, (Sequence, bytearray)):
+        if not _is_sequence(data):
             return _numbers(data, wanted, {kind})
         data = list(data)
     types: set[type] = set()
@@ -125,6 +125,14 @@ def _array(data: Any, wanted: np.dtype | None, left: list[Tensor]) -> np.ndarray
         data, types = _without_tensors(data, left), set()
         _collect(data, types)
     return _numbers(data, wanted, types)
+
+
+def _is_sequence(data: Any) -> bool:
+    """Whether something has a length and elements by number, registered as a sequence or not."""
+    if isinstance(data, (Sequence, bytearray)):
+        return True
+    kind = type(data)
+    return hasattr(kind, "__len__") and hasattr(kind, "__getitem__") and not isinstance(data, Mapping)
 
 
 def _from_array(array: np.ndarray, wanted: np.dtype | None) -> np.ndarray:
