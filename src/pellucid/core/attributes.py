@@ -3,6 +3,7 @@
 import copy
 import warnings
 from collections.abc import Callable
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -489,7 +490,15 @@ def __len__(self: Tensor) -> int:
 
 @attribute
 def __contains__(self: Tensor, value: Any) -> bool:
-    return bool((self == value).any())
+    if not isinstance(value, (Tensor, Number, np.bool_)):
+        raise RuntimeError(
+            explain(
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(value)}",
+                str(here()),
+                try_="ask for a number, or for a tensor whose elements are compared with this one's",
+            )
+        )
+    return bool((self == value).any())  # type: ignore[attr-defined]
 
 
 setattr(Tensor, "__hash__", object.__hash__)  # noqa: B010 (by identity; written in Python it takes five times as long)

@@ -57,6 +57,8 @@ def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> A
         inputs = mode.autocast.cast(p, inputs)
     if declined(inputs):
         return NotImplemented
+    if p.name in BY_NUMBER and (found := half_and_number(p, inputs)) is not None:
+        return BOUND[f"{p.name}_number"](*found)
     tensors = met(p, inputs)
     arrays = tuple(current_array(tensor) for tensor in tensors)
     if mode.grad and any(isinstance(array, Kind) for array in arrays):
@@ -68,6 +70,19 @@ def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> A
     outs = tuple(_output(p, tensors, node, (i, len(results)), y, params, mode) for i, y in enumerate(results))
     attend(p, tensors, params, outs, mode)
     return outs if p.outputs != 1 else outs[0]
+
+
+BY_NUMBER = frozenset(("add", "sub", "mul", "div"))  # rows that have another, `mul_number`, for halves and a number
+
+
+def half_and_number(p: Primitive, inputs: Sequence[Any]) -> tuple[Tensor, float] | None:
+    """A tensor in half precision and a number: the number does not become a half, as 65536 and 1e-8 would be none."""
+    one, two = inputs
+    if isinstance(two, Tensor) and p.name in ("add", "mul"):
+        one, two = two, one
+    if isinstance(one, Tensor) and type(two) in (int, float) and plain(one.array.dtype) in HALVES:
+        return one, two
+    return None
 
 
 OURS = (Tensor, int, float, complex, np.ndarray, np.generic, Kind)

@@ -40,6 +40,9 @@ def is_tf32_supported() -> bool:
     return False
 
 
+has_magma = False  # PyTorch was built without that library of CUDA, is what a script reads here
+
+
 def manual_seed(seed: int) -> None:
     """Nothing to seed: `torch.manual_seed` seeds the CPU."""
 

@@ -17,7 +17,7 @@ from pellucid.core.primitive import multilinear
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor, bearing, wrap
 from pellucid.ops.arguments import refusal
-from pellucid.ops.formats import channels_last_copy, check_format, is_channels_last, steps_channels_last
+from pellucid.ops.formats import RANKS, channels_last_copy, check_format, is_channels_last, steps_channels_last
 from pellucid.ops.layout import stride
 from pellucid.ops.operation import call, operation
 
@@ -116,6 +116,8 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Any:
     converted = as_type(input if device is None else _moved(input, device), dtype)
     if memory_format is not None and check_format(memory_format, input.ndim):
         return _with_channels_last(converted, copy and converted is input)
+    if memory_format is dtypes.contiguous_format and _out_of_order(converted, copy or converted is not input):
+        return bearing(cast_row.primitive.grad_name, clone_row(converted, "C"))  # type: ignore[attr-defined]
     if converted is not input or not copy:
         return converted
     source = plain(input.array.dtype)
@@ -138,6 +140,14 @@ def _with_channels_last(input: Any, copy: bool) -> Any:
     if there and not copy:
         return input
     return bearing(cast_row.primitive.grad_name, clone_row(input, CHANNELS_LAST))  # type: ignore[attr-defined]
+
+
+def _out_of_order(input: Any, copied: bool) -> bool:
+    """Whether elements have to be put in order: those of a copy, or of a tensor that has its channels last."""
+    array = input.array
+    if not isinstance(array, ndarray) or array.flags.c_contiguous:
+        return False
+    return copied or (input.ndim in RANKS.values() and is_channels_last(array))
 
 
 def _wanted(args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, Any, bool]:

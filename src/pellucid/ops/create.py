@@ -37,7 +37,7 @@ def made(
     """
     if out is not None:
         write_out((out,), (wrap(array),), name, rule)
-        return out
+        return out.requires_grad_() if requires_grad else out  # type: ignore[attr-defined, no-any-return]
     if device is not CPU:
         array = placed(array, device)
     mode = modes.MODE.get()
@@ -416,6 +416,15 @@ def check_fits(array: np.ndarray, wanted: np.dtype) -> None:
         name = dtypes.from_numpy_dtype(wanted).name
         text = f"value cannot be converted to type {name} without overflow"
         raise refusal(RuntimeError, text, f"the values reach from {smallest} to {largest}")
+
+
+def held(value: Any, kind: np.dtype) -> Any:
+    """A whole number as an integer dtype holds it: a negative one wraps around in an unsigned dtype."""
+    if kind.kind not in "iu" or type(value) is not int:
+        return value
+    array = np.asarray(value)
+    check_fits(array, kind)
+    return int(array.astype(kind))
 
 
 __all__ = [

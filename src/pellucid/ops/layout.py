@@ -145,7 +145,7 @@ def is_contiguous(input: Any, memory_format: Any = None) -> bool:
 
 def data_ptr(input: Any) -> int:
     """The address of the first element, 0 where there is none."""
-    return 0 if isinstance(input.array, Meta) else address(concrete(input, "data_ptr()"))
+    return 0 if isinstance(input.array, Meta) or 0 in input.array.shape else address(concrete(input, "data_ptr()"))
 
 
 def nbytes(input: Any) -> int:

@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
+from pellucid.core import aliasing
 from pellucid.core.aliasing import owner_of
 from pellucid.core.attributes import attribute, concrete
 from pellucid.core.tensor import Tensor, wrap
+from pellucid.ops.arguments import refusal
 
 __all__ = ["is_storage"]
 
@@ -22,9 +24,9 @@ class UntypedStorage:
     (48, True)
     """
 
-    def __init__(self, owner: np.ndarray) -> None:
-        self._owner = owner
-        self.device = dtypes.device("cpu")
+    def __init__(self, source: Any = 0, *, device: Any = None) -> None:
+        self._owner = _block(source, np.dtype(np.uint8))
+        self.device = dtypes.check_device("cpu" if device is None else device)
 
     def data_ptr(self) -> int:
         """The address of the first byte."""
@@ -41,6 +43,35 @@ class UntypedStorage:
     def __len__(self) -> int:
         return self.size()
 
+    def clone(self) -> Any:
+        """The same elements in memory of their own."""
+        return type(self)(self._owner.copy())
+
+    def fill_(self, value: Any) -> Any:
+        """Write one value to all elements."""
+        self[:] = value
+        return self
+
+    def copy_(self, source: "UntypedStorage", non_blocking: bool | None = None) -> Any:
+        """Write the elements of another block of the same size."""
+        if len(source) != len(self):
+            raise refusal(RuntimeError, f"size does not match, self has {len(self)} elements but src {len(source)}")
+        self[:] = source._elements()
+        return self
+
+    def cpu(self) -> Any:
+        """The block itself."""
+        return self
+
+    def resize_(self, nbytes: int) -> Any:
+        """Refused, unless nothing changes: tensors may look at this memory."""
+        if nbytes != self.nbytes():
+            raise refusal(
+                NotImplementedError, f"resize_ of a storage of {self.nbytes()} bytes to {nbytes}",
+                "NumPy gives a block of memory one size for life", "make a new tensor, or resize_ the tensor",
+            )  # fmt: skip
+        return self
+
     def is_shared(self) -> bool:
         """Whether forked processes write to the same memory."""
         return _is_shared(self._owner)
@@ -52,12 +83,30 @@ class UntypedStorage:
     def _kind(self) -> str:
         return ""
 
+    def _elements(self) -> np.ndarray:
+        """The memory as one row; writing to it is writing to the memory."""
+        return self._owner.ravel("K").view(np.uint8)
+
     def __getitem__(self, index: Any) -> Any:
-        return self.tolist()[index]
+        found = self._elements()[index]
+        return type(self)(found) if isinstance(index, slice) else found.item()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._elements()[index] = value
+        aliasing.note_write(self._owner, "storage")
 
     def tolist(self) -> list[Any]:
         """The elements."""
-        return np.frombuffer(np.ascontiguousarray(self._owner).tobytes(), np.uint8).tolist()  # type: ignore[no-any-return]
+        return self._elements().tolist()  # type: ignore[no-any-return]
+
+
+def _block(source: Any, kind: np.dtype) -> np.ndarray:
+    """Memory: a tensor's own, or new memory for so many elements or for the elements of a list."""
+    if isinstance(source, np.ndarray):
+        return source
+    if isinstance(source, UntypedStorage):
+        return source._owner
+    return np.empty(source, kind) if isinstance(source, int) else np.array(source, kind)
 
 
 class TypedStorage(UntypedStorage):
@@ -69,33 +118,30 @@ class TypedStorage(UntypedStorage):
     ([1.0, 2.0, 3.0], 3, 12)
     """
 
-    def __init__(self, owner: np.ndarray) -> None:
-        super().__init__(owner)
-        self.dtype = dtypes.from_numpy_dtype(owner.dtype)
+    def __init__(self, source: Any = 0, *, dtype: Any = None, device: Any = None) -> None:
+        wanted = None if dtype is None else dtypes.as_numpy_dtype(dtype)
+        super().__init__(_block(source, wanted or dtypes.default_float()), device=device)
+        self.dtype = dtypes.from_numpy_dtype(wanted or self._owner.dtype)
 
     def _kind(self) -> str:
         return f"dtype={self.dtype}, "
 
     def size(self) -> int:
-        return self._owner.size
+        return self.nbytes() // self.element_size()
 
     def untyped(self) -> UntypedStorage:
         """The same memory as bytes."""
         return UntypedStorage(self._owner)
 
-    def tolist(self) -> list[Any]:
-        return self._owner.reshape(-1).tolist()  # type: ignore[no-any-return]
+    def _elements(self) -> np.ndarray:
+        return self._owner.ravel("K").view(dtypes.as_numpy_dtype(self.dtype))
 
-    def __getitem__(self, index: Any) -> Any:
-        found = self._owner.reshape(-1)[index]
-        return TypedStorage(found) if isinstance(index, slice) else found.item()
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self._owner.reshape(-1)[index] = value
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self._elements().astype(dtype or self._elements().dtype)
 
     def element_size(self) -> int:
         """How many bytes an element has."""
-        return int(self._owner.itemsize)
+        return int(dtypes.as_numpy_dtype(self.dtype).itemsize)
 
 
 @attribute
