@@ -818,3 +818,24 @@ def test_against_torch(torch, name):
     ours = composed(pellucid)[name](map_tree(t, parameters()), t(Y))
     theirs = composed(torch)[name](map_tree(torch.tensor, parameters()), torch.tensor(Y))
     same(ours, map_tree(lambda value: value, theirs), 1e-10)
+
+
+@pytest.mark.parametrize(
+    "buffer",
+    [
+        lambda x: pellucid.zeros_like(x),
+        lambda x: pellucid.full_like(x, 2.0).zero_(),
+        lambda x: x.new_zeros(3),
+        lambda x: x.new_empty(3).zero_(),
+    ],
+)
+def test_what_is_made_like_a_batched_tensor_has_room_for_its_values(buffer):
+    def f(x):
+        made = buffer(x)
+        made[0] = x[2]
+        return made
+
+    x = pellucid.arange(6.0).reshape(2, 3)
+    assert func.vmap(f)(x).tolist() == [[2.0, 0.0, 0.0], [5.0, 0.0, 0.0]]
+    twice = func.vmap(func.vmap(f))(x.reshape(1, 2, 3))
+    assert twice.tolist() == [[[2.0, 0.0, 0.0], [5.0, 0.0, 0.0]]]

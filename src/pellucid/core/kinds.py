@@ -29,6 +29,7 @@ class Kind(Operators):
     shape: tuple[int, ...]
     dtype: Any
     spreads = False  # whether an ordinary tensor may become of this kind by an in-place operation
+    batched = False  # whether it stands for many arrays, so that what is made beside it must have room for as many
 
     @property
     def ndim(self) -> int:

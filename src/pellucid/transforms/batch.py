@@ -31,6 +31,7 @@ class Batched(Kind):
     """A stack of arrays that acts as one of them; the batch axis is the first of `value`."""
 
     __slots__ = ("adjoint", "dtype", "level", "shape", "value")
+    batched = True
 
     def __init__(self, value: Any, level: int, adjoint: bool = False) -> None:
         self.value = value if isinstance(value, Kind) else np.asanyarray(value)
