@@ -196,7 +196,7 @@ def overwrite(target: Tensor, result: Tensor, name: str) -> Tensor:
     node = result.node if mode.grad else None
     if node is not None:
         _protect(node, target, result)
-    _write(target, result.array, name)
+    write(target, result.array, name)
     if mode.grad:
         if node is not None:
             node.born = aliasing.tick()  # younger than the write: what it kept of the result is the new value
@@ -344,7 +344,8 @@ def _check_castable(target: Tensor, result: Tensor, name: str) -> None:
         )
 
 
-def _write(target: Tensor, value: Any, name: str) -> None:
+def write(target: Tensor, value: Any, name: str) -> None:
+    """Put a value into the memory of a tensor; other kinds of array are replaced, also in the base of a view."""
     array = current_array(target)
     if isinstance(array, Kind) or isinstance(value, Kind):
         if isinstance(array, np.ndarray) and not value.spreads:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.core import aliasing
+from pellucid.core import aliasing, modes
 from pellucid.core.keep import arguments
 from pellucid.core.kinds import Kind
 from pellucid.core.packing import unpacked
@@ -91,6 +91,43 @@ def saved_attribute(node: Node, name: str, known: str) -> Tensor:
 
 for _name, _known in SAVED.items():  # properties: a `__getattr__` would make every attribute of a node slow to read
     setattr(Node, f"_saved_{_name}", property(partial(saved_attribute, name=f"_saved_{_name}", known=_known)))
+
+
+def call_node(node: Node, *grads: Any) -> Any:
+    """`node(gradient)`: one step of backward by hand. Gradients of the results in, gradients of the inputs out.
+
+    >>> import pellucid as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> (x * 3).grad_fn(torch.tensor(10.0))
+    (tensor(30.), None)
+    """
+    if isinstance(node, Leaf):
+        return None if node.variable is None else node.variable.backward(*grads)
+    create_graph = modes.is_grad_enabled()
+    parts = [g if create_graph or g is None else g.array for g in grads]
+    if node.shape is not None and len(parts) != 1:
+        raise TypeError(f"{node.name()}: expected 1 arguments, got {len(parts)} instead")
+    results = _one_step(node, parts if node.shape is None else parts[0], create_graph)
+    found = tuple(d if d is None or isinstance(d, Tensor) else wrap(np.asanyarray(d)) for d in results)
+    return found[0] if len(found) == 1 else found
+
+
+def _one_step(node: Node, g: Any, create_graph: bool) -> Iterable[Any]:
+    """The gradients of a node's inputs, None where none is wanted."""
+    p, saved = node.primitive, saved_values(node)
+
+    def pulled_by(rule: Any, values: Sequence[Any]) -> Any:
+        return rule(g, *(lifted(node, rule, values) if create_graph else values))
+
+    if p.pullback is not None:
+        return pulled_by(p.pullback, saved[0])  # type: ignore[no-any-return]
+    return [
+        None if rule is None or node.inputs[i] is None else pulled_by(rule, arguments(p, saved, i))
+        for i, rule in enumerate(p.rules)
+    ]
+
+
+Node.__call__ = call_node  # type: ignore[method-assign, assignment]
 
 
 def named_values(node: Node, saved: Any) -> Iterable[tuple[str, Any]]:
