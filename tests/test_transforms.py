@@ -839,3 +839,77 @@ def test_what_is_made_like_a_batched_tensor_has_room_for_its_values(buffer):
     assert func.vmap(f)(x).tolist() == [[2.0, 0.0, 0.0], [5.0, 0.0, 0.0]]
     twice = func.vmap(func.vmap(f))(x.reshape(1, 2, 3))
     assert twice.tolist() == [[[2.0, 0.0, 0.0], [5.0, 0.0, 0.0]]]
+
+
+def test_a_view_follows_its_base_into_forward_mode():
+    def f(x, y):
+        x = x.clone()
+        view = x[0]
+        x.copy_(y)
+        return view, x
+
+    x, y, t = pellucid.zeros(2, 3), pellucid.arange(6.0).reshape(2, 3), pellucid.ones(2, 3)
+    (view, _), (slope, _) = func.jvp(lambda y: f(x, y), (y,), (t,))
+    assert view.tolist() == [0.0, 1.0, 2.0] and slope.tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("output", [None, ()])
+def test_a_function_without_output_has_no_slope(output):
+    x = pellucid.ones(2)
+    with pytest.raises(RuntimeError, match="non-empty output"):
+        func.jvp(lambda x: output, (x,), (x,))
+    with pytest.raises(RuntimeError, match="non-empty output"):
+        func.jacfwd(lambda x: output)(x)
+
+
+def test_the_static_vmap_of_a_function_sees_lists_and_must_say_where_the_batch_is():
+    seen = []
+
+    def made(rule):
+        class Made(pellucid.autograd.Function):
+            @staticmethod
+            def forward(x, others):
+                return x + others[0] + others[1]
+
+            @staticmethod
+            def setup_context(ctx, inputs, output):
+                pass
+
+            vmap = staticmethod(rule)
+
+        return func.vmap(Made.apply)
+
+    def adding(info, in_dims, x, others):
+        seen.append(in_dims)
+        return x + others[0] + others[1], 0
+
+    x = pellucid.arange(2.0)
+    assert made(adding)(x, [x, 10 * x]).tolist() == [0.0, 12.0]
+    assert seen == [(0, [0, 0])]
+    for out_dims in [(0,), (0, 0)]:
+        with pytest.raises(RuntimeError, match="incompatible"):
+            made(lambda info, in_dims, x, others, out_dims=out_dims: (x, out_dims))(x, [x, x])
+
+
+def test_ensembles_are_of_one_make():
+    from pellucid.functorch import combine_state_for_ensemble
+
+    models = [pellucid.nn.Linear(2, 2) for _ in range(2)]
+    models[1].eval()
+    with pytest.raises(RuntimeError, match="training/eval mode"):
+        combine_state_for_ensemble(models)
+    with pytest.raises(RuntimeError, match="same class"):
+        combine_state_for_ensemble([models[0], pellucid.nn.ReLU()])
+
+
+def test_unwrapping_for_the_debugger():
+    seen = []
+
+    def f(x):
+        seen.extend((func.debug_unwrap(x), func.debug_unwrap(x, recurse=False)))
+        return x
+
+    x = pellucid.arange(4.0).reshape(2, 2)
+    func.vmap(func.vmap(f))(x)
+    assert seen[0].tolist() == x.tolist() and seen[1].shape == (2,)
+    assert func.debug_unwrap(x) is x

@@ -21,6 +21,7 @@ from pellucid.errors import explain
 from pellucid.transforms.batch import Batched, out_of_batch
 from pellucid.transforms.forward import Dual
 from pellucid.transforms.levels import belongs
+from pellucid.transforms.tree import map_tree
 
 
 class VmapInfo(NamedTuple):
@@ -217,7 +218,7 @@ def _zeros_for(value: Any) -> Tensor | None:
 def run_batched(cls: type[Function], args: tuple[Any, ...], kind: Batched) -> Any:
     """The outputs by the function's own vmap, recorded as one node that runs it again for backward."""
     tensors = tuple(value for value in args if isinstance(value, Tensor))
-    lower = tuple(_unstacked(value, kind.level) for value in args)
+    lower = _unstacked_all(args, kind.level)
     with modes.switched(grad=False):
         returned, axes = _called(cls, args, lower, kind)
     several = isinstance(returned, tuple)
@@ -233,6 +234,11 @@ def run_batched(cls: type[Function], args: tuple[Any, ...], kind: Batched) -> An
         for i, a in enumerate(arrays)
     )
     return results if several else results[0]
+
+
+def _unstacked_all(tree: Any, level: int) -> Any:
+    """The arguments, also those in lists and dictionaries, as the static `vmap` takes them: with their batch axes."""
+    return map_tree(lambda value: _unstacked(value, level), tree)
 
 
 def _unstacked(value: Any, level: int) -> Any:
@@ -252,7 +258,7 @@ def _called(
     cls: type[Function], args: tuple[Any, ...], lower: tuple[Any, ...], kind: Batched
 ) -> tuple[Any, tuple[int | None, ...]]:
     """Call the static vmap: (outputs, one batch axis per output)."""
-    in_dims = tuple(0 if isinstance(v, Tensor) and belongs(v.array, kind.level) else None for v in args)
+    in_dims = map_tree(lambda v: 0 if isinstance(v, Tensor) and belongs(v.array, kind.level) else None, args)
     answer = cls.vmap(VmapInfo(kind.batch_size, "error"), in_dims, *lower)
     if not (isinstance(answer, tuple) and len(answer) == 2):
         raise RuntimeError(
@@ -263,8 +269,20 @@ def _called(
             )
         )
     returned, out_dims = answer
-    count = len(returned) if isinstance(returned, tuple) else 1
-    return returned, tuple(out_dims) if isinstance(out_dims, tuple) else (out_dims,) * count
+    several = isinstance(returned, tuple)
+    fits = (
+        len(out_dims) == len(returned) if several and isinstance(out_dims, tuple) else not isinstance(out_dims, tuple)
+    )
+    if not fits:
+        raise RuntimeError(
+            explain(
+                f"the vmap staticmethod of {cls.__name__} returned an incompatible (output, out_dims) tuple",
+                str(here()),
+                f"out_dims is {out_dims} for " + (f"{len(returned)} outputs" if several else "one output"),
+                "return one int or None per output",
+            )
+        )
+    return returned, out_dims if isinstance(out_dims, tuple) else (out_dims,) * (len(returned) if several else 1)
 
 
 def _pull_back(g: Any, inputs: tuple[Any, ...], cls: type[Function], args: tuple[Any, ...], kind: Batched) -> list[Any]:
@@ -279,7 +297,10 @@ def _pull_back(g: Any, inputs: tuple[Any, ...], cls: type[Function], args: tuple
             )
         )
     given = iter(inputs)
-    lower = [_leaf(_unstacked(wrap(next(given)), kind.level)) if isinstance(v, Tensor) else v for v in args]
+    lower = [
+        _leaf(_unstacked(wrap(next(given)), kind.level)) if isinstance(v, Tensor) else _unstacked_all(v, kind.level)
+        for v in args
+    ]
     with modes.switched(grad=True):
         returned, axes = _called(cls, args, tuple(lower), kind)
     outputs = returned if isinstance(returned, tuple) else (returned,)

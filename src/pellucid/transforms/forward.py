@@ -226,6 +226,8 @@ def jvp(
         leaves, aux_structure = flatten(aux_tree)
         aux = (aux_structure.unflatten([_primal_of(leaf, level) for leaf in leaves]),)
     outputs, out_structure = flatten(returned)
+    if returned is None or not outputs:
+        raise RuntimeError(f"{JVP}: Expected f to be a function that has non-empty output (got output = {returned})")
     values = [_primal_of(_checked_output(out), level) for out in outputs]
     slopes = [_tangent_of(out, level, strict) for out in outputs]
     return out_structure.unflatten(values), out_structure.unflatten(slopes), *aux
