@@ -913,3 +913,16 @@ def test_unwrapping_for_the_debugger():
     func.vmap(func.vmap(f))(x)
     assert seen[0].tolist() == x.tolist() and seen[1].shape == (2,)
     assert func.debug_unwrap(x) is x
+
+
+def test_what_stands_beside_a_forward_jacobian_leaves_the_batch():
+    def f(x):
+        return x * x, {"double": 2 * x, "name": "f"}
+
+    x = pellucid.tensor([1.0, 2.0])
+    jacobian, beside = func.jacfwd(f, has_aux=True)(x)
+    assert jacobian.tolist() == [[2.0, 0.0], [0.0, 4.0]] and beside["name"] == "f"
+    assert beside["double"].tolist() == [2.0, 4.0]
+    twice = func.jacfwd(func.jacrev(f, has_aux=True), has_aux=True)
+    assert func.vmap(lambda x: twice(x)[1]["double"])(x[None]).tolist() == [[2.0, 4.0]]
+    assert twice(x)[1]["double"].tolist() == [2.0, 4.0]
