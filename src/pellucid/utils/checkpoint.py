@@ -299,6 +299,7 @@ class Segment:
         self.kwargs = kwargs
         self.notes: list[Note] = []
         self.random: Any = None
+        self.finished = False  # the first run: a function may call backward before it returns
         self.latest = threading.local()  # each thread that walks back has a second run of its own
 
     def first_run(self, preserve_rng_state: bool) -> Any:
@@ -311,7 +312,9 @@ class Segment:
         self.kwargs = {name: put_by(value, self.mode) for name, value in kwargs.items()}
         hooks = (*self.mode.saved_hooks, (self.put_away, self.bring_back))
         with self.around_first, modes.switched(saved_hooks=hooks):
-            return self.function(*args, **kwargs)
+            returned = self.function(*args, **kwargs)
+        self.finished = True
+        return returned
 
     def put_away(self, tensor: Tensor) -> int:
         """A number instead of a value."""
@@ -373,6 +376,9 @@ class SecondRun:
         segment, index, note = self.segment, len(self.notes), Note(tensor)
         self.notes.append(note)
         if index >= len(segment.notes):
+            if not segment.finished:  # the first run has not come so far, so nobody asks for this value
+                self.taken.append(aliasing.tick())
+                return tensor
             raise CheckpointError(self.other_number(f"the first that is new: {note}"))
         if segment.compare and not note.agrees(segment.notes[index]):
             raise CheckpointError(self.diverged(index, note))
