@@ -92,7 +92,7 @@ def _output(call: Call, inputs: tuple[Tensor, ...], value: Tensor, node: Node | 
         if node is not None:
             inplace.rebase(value, node, wrap(value.array, node))
         return value
-    forbids = "" if node is None else CUSTOM_VIEW.format(call.function.__name__)
+    forbids = CUSTOM_VIEW.format(call.function.__name__)
     if _among(value, inputs) or (value.node is not None and not _made_by(value.node, node)):
         value = _alias(value, forbids)
     elif value.window is not None:
