@@ -590,3 +590,56 @@ def test_backward_hooks_of_a_module_are_not_called_by_a_second_derivative():
     (slope,) = pl.autograd.grad(loss(x, pl.zeros(1)), x, create_graph=True)
     assert pl.autograd.grad(slope, x)[0].tolist() == [2.0]
     assert len(calls) == 1
+
+
+def test_hooks_of_one_saved_tensor():
+    x = pl.tensor([1.0, 2.0], requires_grad=True)
+    y = x * x
+    y.grad_fn._raw_saved_self.register_hooks(lambda kept: 2 * kept, lambda packed: packed)
+    assert y.grad_fn._saved_self.tolist() == [2.0, 4.0] and y.grad_fn._saved_other is x
+    y.sum().backward()
+    assert x.grad.tolist() == [3.0, 6.0]
+    with pytest.raises(RuntimeError, match="second time"):
+        y.grad_fn._raw_saved_self.register_hooks(lambda t: t, lambda t: t)
+    saved = x.exp().grad_fn._raw_saved_result
+    with pytest.raises(RuntimeError, match="modifying its input"):
+        saved.register_hooks(lambda t: t.mul_(2), lambda t: t)
+    with pytest.raises(TypeError, match="incompatible"):
+        saved.register_hooks(1, 1)
+    saved.register_hooks(lambda t: t, lambda t: t)
+    with pytest.raises(RuntimeError, match="already been set"):
+        saved.register_hooks(lambda t: t, lambda t: t)
+    with pytest.raises(AttributeError, match="_raw_saved_other"):
+        x.exp().grad_fn._raw_saved_other
+
+
+def test_hooks_of_what_a_custom_function_saved():
+    class Keep(pl.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x, None)
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0]
+
+    x = pl.tensor([1.0, 2.0], requires_grad=True)
+    y = Keep.apply(x)
+    first, second = y.grad_fn._raw_saved_tensors
+    first.register_hooks(lambda t: t.tolist(), lambda packed: 10 * pl.tensor(packed))
+    with pytest.raises(RuntimeError, match="None is forbidden"):
+        second.register_hooks(lambda t: t, lambda t: t)
+    y.sum().backward()
+    assert x.grad.tolist() == [10.0, 20.0]
+
+
+def test_mutation_of_saved_tensors_is_allowed_once():
+    with (
+        graph.allow_mutation_on_saved_tensors(),
+        pytest.raises(RuntimeError, match="cannot be nested"),
+        graph.allow_mutation_on_saved_tensors(),
+    ):
+        pass
+    with graph.allow_mutation_on_saved_tensors():
+        pass

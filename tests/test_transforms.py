@@ -926,3 +926,15 @@ def test_what_stands_beside_a_forward_jacobian_leaves_the_batch():
     twice = func.jacfwd(func.jacrev(f, has_aux=True), has_aux=True)
     assert func.vmap(lambda x: twice(x)[1]["double"])(x[None]).tolist() == [[2.0, 4.0]]
     assert twice(x)[1]["double"].tolist() == [2.0, 4.0]
+
+
+def test_dual_tensors_are_made_once_and_written_to_no_out():
+    x = pellucid.ones(2)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, x)
+        for tensor, tangent in ((dual, x), (x, dual)):
+            with pytest.raises(RuntimeError, match="already has a forward gradient"):
+                forward_ad.make_dual(tensor, tangent)
+        for args, out in (((dual, 1), pellucid.zeros(2)), ((x, 1), dual)):
+            with pytest.raises(NotImplementedError, match="out= function"):
+                pellucid.add(*args, out=out)

@@ -22,6 +22,7 @@ __all__ = [
 
 # --- saved tensors
 
+MUTATION: ContextVar[bool] = ContextVar("pellucid_mutation_allowed", default=False)
 DISABLED: ContextVar[str | None] = ContextVar("pellucid_saved_hooks_disabled", default=None)
 
 
@@ -105,8 +106,14 @@ def allow_mutation_on_saved_tensors() -> Iterator[None]:
     >>> x.grad
     tensor([2., 2.])
     """
-    with saved_tensors_hooks(lambda saved: saved.clone(), lambda copy: copy):
-        yield
+    if MUTATION.get():
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    token = MUTATION.set(True)
+    try:
+        with saved_tensors_hooks(lambda saved: saved.clone(), lambda copy: copy):
+            yield
+    finally:
+        MUTATION.reset(token)
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:

@@ -229,6 +229,14 @@ def computed_into(
                 "call it without out=, or inside `with torch.no_grad():`",
             )
         )
+    if any(isinstance(value.array, Kind) and value.array.spreads for value in _tensors_of((outs, args, kwargs))):
+        raise NotImplementedError(
+            explain(
+                f"Trying to use forward AD with {name} that does not support it because it is an out= function",
+                str(here()),
+                try_="call it without out=",
+            )
+        )
     for value in _tensors_of(args):
         for target in _tensors_of(outs):
             check_apart(target, value, name)

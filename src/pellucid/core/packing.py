@@ -45,14 +45,19 @@ PACKING: ContextVar[Node | None] = ContextVar("pellucid_packing", default=None)
 def pack(node: Node, pack_hook: Any, unpack_hook: Any, numbers: Sequence[Any] = ()) -> None:
     """Hand every kept array to the user's pack hook, except those that are `numbers` of the user's."""
     token = PACKING.set(node)
-    leaves = [leaf.variable for leaf in node.inputs if isinstance(leaf, Leaf)]
-    own: dict[int, Tensor | None] = {id(leaf.array): leaf for leaf in leaves if leaf is not None}
+    own = leaves_of(node)
     own.update((id(number), None) for number in numbers)
     try:
         node.saved = packed_value(node.saved, pack_hook, unpack_hook, own)
     finally:
         PACKING.reset(token)
     extra_of(node).unpack = unpack_hook
+
+
+def leaves_of(node: Node) -> dict[int, Tensor | None]:
+    """The user's own tensors among the inputs of a node, by the identity of their arrays."""
+    leaves = [leaf.variable for leaf in node.inputs if isinstance(leaf, Leaf)]
+    return {id(leaf.array): leaf for leaf in leaves if leaf is not None}
 
 
 NOBODY: dict[int, Tensor | None] = {}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pellucid.core.provenance import here
-from pellucid.core.saved import saved_values
+from pellucid.core.saved import SavedTensor, saved_values
 from pellucid.core.tensor import Node, Tensor, pick, wrap
 from pellucid.core.views import current_node
 from pellucid.errors import explain
@@ -117,6 +117,13 @@ class BackwardNode(Node):
 
     __slots__ = ("ctx",)
     ctx: FunctionCtx
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
+        """The places where save_for_backward keeps its tensors."""
+        if not self.primitive.keeps:
+            return ()
+        return tuple(SavedTensor(self, [(0, 0, i)]) for i in range(len(self.ctx._call.homes)))
 
     def apply(self, *grads: Any) -> Any:
         """Run the user's backward by hand: gradients of the outputs in, gradients of the inputs out."""
