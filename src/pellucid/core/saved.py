@@ -142,6 +142,7 @@ def _with(saved: Any, path: tuple[int, ...], value: Any) -> Any:
 def raw_saved_attribute(node: Node, name: str, known: str) -> SavedTensor:
     """`node._raw_saved_self`, `_raw_saved_result` and their kin: the place where a value is kept."""
     p = node.primitive
+    paths: list[tuple[int, ...]]
     if p.pullback is not None:
         paths = [(0, k) for k, kept in enumerate(names_of(p.pullback)) if kept == known]
     else:
@@ -197,7 +198,7 @@ def _one_step(node: Node, g: Any, create_graph: bool) -> Iterable[Any]:
     ]
 
 
-Node.__call__ = call_node  # type: ignore[method-assign, assignment]
+Node.__call__ = call_node  # type: ignore[method-assign]
 
 
 def named_values(node: Node, saved: Any) -> Iterable[tuple[str, Any]]:
