@@ -447,3 +447,26 @@ def test_backward_inside_a_checkpointed_function(early_stop):
     with set_checkpoint_early_stop(early_stop):
         found = grad(checkpoint(slope, x, use_reentrant=False).sum(), x)[0]
     assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("transform", ["vmap", "nested", "jvp", "outside"])
+def test_transforms_in_and_around_a_checkpointed_function(transform):
+    def rows(row):
+        return (row.sin() * row.exp()).cumsum(0)
+
+    def inside(x):
+        if transform == "jvp":
+            return pl.func.jvp(lambda x: rows(x[0]) * x[1].sin(), (x,), (pl.ones_like(x.detach()),))[1]
+        mapped = pl.func.vmap(rows)
+        return pl.func.vmap(mapped)(x[None])[0] if transform == "nested" else mapped(x)
+
+    def run(checkpointing):
+        x = leaf()
+
+        def segment(x):
+            return checkpoint(inside, x, use_reentrant=False) if checkpointing else inside(x)
+
+        y = pl.func.vmap(segment)(x[None]) if transform == "outside" else segment(x)
+        return grad(y.sum(), x)[0]
+
+    assert run(True).tolist() == run(False).tolist()

@@ -938,3 +938,21 @@ def test_dual_tensors_are_made_once_and_written_to_no_out():
         for args, out in (((dual, 1), pellucid.zeros(2)), ((x, 1), dual)):
             with pytest.raises(NotImplementedError, match="out= function"):
                 pellucid.add(*args, out=out)
+
+
+def test_a_batched_tensor_knows_how_its_examples_lie_in_memory():
+    seen = []
+
+    def look(x):
+        seen.append((x.stride(), x.is_contiguous()))
+        return x
+
+    x = pellucid.zeros(3, 2, 5, 7)
+    func.vmap(look)(x)
+    func.vmap(look, in_dims=1)(x)
+    func.vmap(func.vmap(look), in_dims=3)(x)
+    func.vmap(look)(pellucid.zeros(3, 0, 2))
+    func.jvp(look, (x.mT,), (x.mT,))
+    assert seen == [
+        ((35, 7, 1), True), ((70, 7, 1), False), ((35, 7), False), ((2, 1), True), ((70, 35, 1, 7), False)
+    ]  # fmt: skip
