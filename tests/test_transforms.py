@@ -956,3 +956,11 @@ def test_a_batched_tensor_knows_how_its_examples_lie_in_memory():
     assert seen == [
         ((35, 7, 1), True), ((70, 7, 1), False), ((35, 7), False), ((2, 1), True), ((70, 35, 1, 7), False)
     ]  # fmt: skip
+
+
+def test_a_window_onto_the_memory_of_an_example():
+    x = pellucid.arange(12.0).reshape(2, 3, 2).mT
+    windows = func.vmap(lambda example: example.as_strided((2, 2), (1, 2)))(x)
+    assert windows.tolist() == [[[0.0, 2.0], [1.0, 3.0]], [[6.0, 8.0], [7.0, 9.0]]]
+    with pytest.raises(RuntimeError, match="inside of vmap"):
+        func.vmap(lambda example: example.as_strided((3,), (1,), 1))(pellucid.arange(6.0).reshape(2, 3))
