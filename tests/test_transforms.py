@@ -964,3 +964,10 @@ def test_a_window_onto_the_memory_of_an_example():
     assert windows.tolist() == [[[0.0, 2.0], [1.0, 3.0]], [[6.0, 8.0], [7.0, 9.0]]]
     with pytest.raises(RuntimeError, match="inside of vmap"):
         func.vmap(lambda example: example.as_strided((3,), (1,), 1))(pellucid.arange(6.0).reshape(2, 3))
+
+
+@pytest.mark.parametrize("randomness", ["same", "different"])
+def test_draws_with_given_chances_into_a_batched_tensor(randomness):
+    chances = pellucid.tensor([0.0, 1.0])
+    drawn = func.vmap(lambda x: x.clone().bernoulli_(chances), randomness=randomness)(pellucid.zeros(3, 2))
+    assert drawn.tolist() == [[0.0, 1.0]] * 3
