@@ -92,6 +92,18 @@ def is_leaf(self: Tensor) -> bool:
     return node is None or isinstance(node, Leaf)
 
 
+@readable
+def output_nr(self: Tensor) -> int:
+    """Which result of its operation the tensor is.
+
+    >>> import pellucid as torch
+    >>> first, second = torch.ones(2, requires_grad=True).unbind()
+    >>> second.output_nr
+    1
+    """
+    return step_over_pick(current_node(self))[1]
+
+
 def _get_requires_grad(self: Tensor) -> bool:
     return current_node(self) is not None
 
@@ -354,6 +366,14 @@ def _get_data(self: Tensor) -> Tensor:
 def _set_data(self: Tensor, value: Tensor) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"data must be set to a Tensor, not {type(value).__name__}")
+    if current_node(self) is not None and np.dtype(value.array.dtype).kind in "biu":
+        raise RuntimeError(
+            explain(
+                f"data of a tensor that requires gradients must be floating point or complex dtype, not {value.dtype}",
+                str(here()),
+                try_="convert it first, e.g. value.float()",
+            )
+        )
     self.array = value.array
     if isinstance(self.node, Leaf):
         self.node.shape = tuple(self.array.shape)

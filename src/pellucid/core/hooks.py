@@ -163,7 +163,7 @@ def post_accumulate(hooked: Iterable[tuple[Node, Tensor, Tensor]], before: Seque
             assert node.extra is not None
             for hook in list(node.extra.post_accumulate.values()):
                 if hook(tensor) is not None:
-                    raise TypeError(f"a post accumulate grad hook must return None: {hook_name(hook)} did not")
+                    raise RuntimeError(f"a post accumulate grad hook must return None: {hook_name(hook)} did not")
             for hook in list(node.extra.after.values()):
                 hook((), (g,))
     except BaseException:

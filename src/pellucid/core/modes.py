@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import CodeType, TracebackType
 from typing import Any, ClassVar, TypeVar, cast
 
-from pellucid.core.provenance import Place, here
+from pellucid.core.provenance import Place, here, warn
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -171,6 +171,11 @@ class _Switch:
         MODE.set(self._before)
 
     def __call__(self, function: Function) -> Function:
+        if inspect.isclass(function):
+            warn(
+                "Decorating classes is deprecated: it acts on the constructor only. Decorate the methods instead.",
+                FutureWarning,
+            )
         if inspect.isgeneratorfunction(function):
             return cast(Function, _wrap_generator(self, function))
         if inspect.iscoroutinefunction(function):
@@ -281,6 +286,28 @@ class set_grad_enabled(_Switch):
 
     def __repr__(self) -> str:
         return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.mode})"
+
+
+class set_multithreading_enabled:
+    """Whether PyTorch's backward may use several threads; here a walk has one thread, and nothing changes.
+
+    >>> import pellucid as torch
+    >>> with torch.autograd.set_multithreading_enabled(False):
+    ...     torch.ones(1, requires_grad=True).sum().backward()
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = bool(mode)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    def clone(self) -> "set_multithreading_enabled":
+        """Another one like it."""
+        return set_multithreading_enabled(self.mode)
 
 
 class inference_mode(_Switch):

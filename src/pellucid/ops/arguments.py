@@ -32,6 +32,15 @@ def number(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def underivable(name: str) -> Any:
+    """The rule, or jvp, of an operation that PyTorch cannot differentiate either: a walk that comes here is refused."""
+
+    def rule(*_: Any) -> Any:
+        raise refusal(NotImplementedError, f"the derivative for '{name}' is not implemented.", try_="detach() it")
+
+    return rule
+
+
 def axis_of(dim: Any, ndim: int) -> int:
     """A dimension as a non-negative int; a 0-d tensor counts as one of a single dimension.
 

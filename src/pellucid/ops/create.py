@@ -17,7 +17,7 @@ from pellucid import dtypes
 from pellucid.core import modes
 from pellucid.core.attributes import attribute
 from pellucid.core.inplace import write_out
-from pellucid.core.kinds import Kind, plain
+from pellucid.core.kinds import Kind, layers, plain
 from pellucid.core.meta import placed
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.dtypes import CPU
@@ -292,7 +292,7 @@ def _like(name: str, make: Callable[..., np.ndarray], doc: str) -> Callable[...,
         input: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
         memory_format: Any = None, pin_memory: bool = False,
     ) -> Tensor:  # fmt: skip
-        array = like(name, make, input, dtype, device, memory_format)
+        array = with_room(like(name, make, input, dtype, device, memory_format), input, name)
         return made(array, requires_grad, device=beside(input, device))
 
     create.__name__ = create.__qualname__ = name
@@ -303,6 +303,14 @@ def _like(name: str, make: Callable[..., np.ndarray], doc: str) -> Callable[...,
 def beside(input: Any, device: Any) -> Any:
     """The device of a tensor that is made like another: the one asked for, or the other's."""
     return input.device if device is None else device
+
+
+def with_room(array: np.ndarray, beside: Tensor, name: str) -> Any:
+    """A new array with room for what may be written into it: beside a tensor inside vmap, one value per example."""
+    for _, kind in sorted(layers(beside.array).items()):
+        if kind.batched:
+            array = kind.overwrite(array, name)
+    return array
 
 
 def like(
@@ -370,7 +378,7 @@ def full_like(
     """
     array = like("full_like", np.empty, input, dtype, device, memory_format)
     array[...] = converted(np.asarray(number_of("full_like", "fill_value", fill_value)), array.dtype)
-    return made(array, requires_grad, device=beside(input, device))
+    return made(with_room(array, input, "full_like"), requires_grad, device=beside(input, device))
 
 
 # --- new_*: like this tensor, in another shape
@@ -380,7 +388,9 @@ def _new(name: str, create: Callable[..., Tensor]) -> None:
     def method(self: Tensor, *size: Any, dtype: Any = None, **options: Any) -> Tensor:
         place = beside(self, options.pop("device", None))
         kind = self.dtype if dtype is None else dtype  # type: ignore[attr-defined]
-        return create(*size, dtype=kind, device=place, **options)
+        created = create(*size, dtype=kind, device=place, **options)
+        created.array = with_room(created.array, self, name)
+        return created
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"Like `{create.__name__}`, with this tensor's dtype where none is given."

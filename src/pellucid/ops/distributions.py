@@ -13,7 +13,7 @@ from pellucid import dtypes
 from pellucid.core import aliasing, modes
 from pellucid.core.attributes import attribute, concrete
 from pellucid.core.inplace import check_writable, overwrite
-from pellucid.core.kinds import Kind, plain
+from pellucid.core.kinds import Kind, pattern, plain
 from pellucid.core.meta import Meta
 from pellucid.core.primitive import elementwise, general, same
 from pellucid.core.record import bind
@@ -134,7 +134,8 @@ def _bernoulli_of(p: np.ndarray, target: np.ndarray) -> Fill:
     if p.size and not (p.min() >= 0 and p.max() <= 1):
         text = "bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, but got false."
         raise refusal(RuntimeError, text, f"the probabilities reach from {p.min()} to {p.max()}")
-    order = sorted(range(target.ndim), key=lambda axis: -abs(target.strides[axis]))
+    strides = pattern(target).strides
+    order = sorted(range(target.ndim), key=lambda axis: -abs(strides[axis]))
     flat = np.broadcast_to(p, target.shape).transpose(order).reshape(-1)
     return lambda generator, n, kind, contiguous: generator.uniform(n, p.dtype) < flat
 

@@ -145,18 +145,23 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[s
     >>> torch.func.vmap(run, in_dims=(0, None))(params, torch.ones(2)).shape
     torch.Size([5, 3])
     """
-    what = "stack_module_state: Expected"
+    check_alike(models, "stack_module_state")
+    found = []
+    for method in ("named_parameters", "named_buffers"):
+        by_model = [dict(getattr(model, method)()) for model in models]
+        found.append({name: _stacked(name, [each[name] for each in by_model]) for name in by_model[0]})
+    return found[0], found[1]
+
+
+def check_alike(models: Sequence[Any], name: str) -> None:
+    """Refuse models that cannot run as one ensemble."""
+    what = f"{name}: Expected"
     if not models:
         raise RuntimeError(f"{what} at least one model, got 0.")
     if len({model.training for model in models}) > 1:
         raise RuntimeError(f"{what} all models to have the same training/eval mode.")
     if len({type(model) for model in models}) > 1:
         raise RuntimeError(f"{what} all models to be of the same class.")
-    found = []
-    for method in ("named_parameters", "named_buffers"):
-        by_model = [dict(getattr(model, method)()) for model in models]
-        found.append({name: _stacked(name, [each[name] for each in by_model]) for name in by_model[0]})
-    return found[0], found[1]
 
 
 def _stacked(name: str, tensors: Sequence[Tensor]) -> Tensor:

@@ -201,9 +201,12 @@ class BackwardHooks:
         return grads
 
     def inputs_arrived(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Run the hooks with both sides' gradients."""
+        """Run the hooks with both sides' gradients; a walk that came here another way (a second derivative) has one."""
+        if self.grad_outputs is None:
+            return grads
         for hook in (*everywhere("backward"), *self.module._backward_hooks.values()):
             grads = _replaced(grads, hook(self.module, grads, self.grad_outputs), "Backward hook", "grad_input")
+        self.grad_outputs = None
         return grads
 
 

@@ -14,8 +14,8 @@ from pellucid import return_types
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
-from pellucid.ops.arguments import expect, name_of, refusal
-from pellucid.ops.linalg.decompositions import symmetric, underivable
+from pellucid.ops.arguments import expect, name_of, refusal, underivable
+from pellucid.ops.linalg.decompositions import symmetric
 from pellucid.ops.linalg.matrices import (
     INT32,
     each_matrix,

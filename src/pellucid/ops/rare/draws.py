@@ -21,6 +21,7 @@ from pellucid.ops import streams
 from pellucid.ops.arguments import expect, refusal
 from pellucid.ops.operation import READS_VALUES, call, operation
 from pellucid.ops.random import source_of
+from pellucid.ops.search import underived
 from pellucid.ops.streams import Generator
 
 UNREPEATED = READS_VALUES | dict.fromkeys(
@@ -202,7 +203,7 @@ def poisson(input: Any, generator: Any = None) -> Tensor:
 
 
 @operation(
-    samples=lambda draw: [call(draw.integers(3, high=9).double(), draw(3, low=0.1, high=0.9))],
+    samples=lambda draw: [call(draw.integers(3, high=9).double(), draw(3, low=0.1, high=0.9).detach())],
     methods=(), unclaimed=UNREPEATED,
 )  # fmt: skip
 def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
@@ -219,7 +220,8 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
             raise refusal(ValueError, f"binomial only supports floating-point dtypes for {what}, got: {label}")
     expect(tries.dtype == chance.dtype, f"Found dtype {chance.dtype} but expected {tries.dtype}")
     with _ahead(generator, np.broadcast(tries, chance).size) as stream:
-        return wrap(_drawn(lambda n, p: one_binomial(n, p, stream.uniform), tries.dtype, tries, chance))
+        drawn = _drawn(lambda n, p: one_binomial(n, p, stream.uniform), tries.dtype, tries, chance)
+    return underived("binomial", [count, prob], drawn)
 
 
 def _slope(a: np.ndarray, x: np.ndarray) -> np.ndarray:

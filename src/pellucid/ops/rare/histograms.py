@@ -13,6 +13,7 @@ from pellucid.ops.arguments import expect, name_of, number, refusal
 from pellucid.ops.create import check_room
 from pellucid.ops.operation import READS_VALUES, call, operation
 from pellucid.ops.ranges import linspace
+from pellucid.ops.search import underived
 
 
 @operation(
@@ -39,7 +40,8 @@ def histogram(input: Any, bins: Any = 100, *, range: Any = None, weight: Any = N
     if weights is not None:
         _check_weight(points, weights, input.shape)
     edges = _edges(points, [bins], range)
-    return return_types.histogram(wrap(_counts(points, edges, weights, density)), wrap(edges[0]))
+    counts = underived("histogram", [input, weight], _counts(points, edges, weights, density))
+    return return_types.histogram(counts, wrap(edges[0]))
 
 
 @operation(
