@@ -11,6 +11,7 @@ from typing import Any
 from pellucid.transforms.batch import vmap
 from pellucid.transforms.forward import jvp
 from pellucid.transforms.jacobians import hessian, jacfwd, jacrev
+from pellucid.transforms.rearrange import rearrange
 from pellucid.transforms.reverse import grad, grad_and_value, linearize, vjp
 from pellucid.transforms.stateless import functional_call, functionalize, stack_module_state
 
@@ -24,6 +25,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "rearrange",
     "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",

@@ -6,6 +6,7 @@ scalars keep theirs. Tensors found inside lists leave their graph here; the resu
 
 import os
 import warnings
+from array import array as SimpleArray
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -240,6 +241,9 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return from_data(data, dtype)
 
 
+BUFFERS = (SimpleArray, bytearray, bytes, memoryview)
+
+
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
 ) -> Tensor:
@@ -250,11 +254,16 @@ def asarray(
     >>> import pellucid as torch
     >>> torch.asarray([1, 2])
     tensor([1, 2])
+
+    The memory of an `array.array`, a bytearray or the like is taken as elements of `dtype`, whatever it holds.
     """
     source = obj if isinstance(obj, (Tensor, np.ndarray)) else None
+    if source is None and isinstance(obj, BUFFERS):
+        result = frombuffer(obj, dtype=dtype or dtypes.get_default_dtype(), requires_grad=bool(requires_grad))
+        return result.clone() if copy else result  # type: ignore[attr-defined, no-any-return]
     if copy is False:
         if source is None:
-            raise ValueError("can't alias: only tensors and NumPy arrays share their memory")
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
         kind = dtypes.as_dtype(source.dtype)
         if dtype is not None and kind is not dtypes.as_dtype(dtype):
             raise ValueError(f"can't alias tensor with dtype '{kind}' into dtype '{dtypes.as_dtype(dtype)}'.")

@@ -16,7 +16,7 @@ from pellucid.core.record import attach, bind
 from pellucid.native import native, words
 from pellucid.native.words import Array
 from pellucid.ops.compare import in_single, only, pairs
-from pellucid.ops.operation import Draw, Sample, binary, call, operation, unary, unary_samples
+from pellucid.ops.operation import Draw, Sample, binary, call, named, operation, unary, unary_samples
 from pellucid.ops.select import drop, keep, kind_of, where_row
 from pellucid.ops.shape import zeros_like_row
 
@@ -334,4 +334,4 @@ def _polygamma_method(self: Any, n: int) -> Any:
     return polygamma_row(self, n)
 
 
-attach("polygamma", _polygamma_method)
+attach("polygamma", named(_polygamma_method, "polygamma"))

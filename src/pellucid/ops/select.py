@@ -24,6 +24,7 @@ from pellucid.ops.operation import (
     broadcast_hint,
     call,
     must_be_tensors,
+    named,
     operation,
     publish,
     unary,
@@ -139,7 +140,7 @@ def _where_method(self: Any, condition: Any, other: Any) -> Any:
     return where(condition, self, other)
 
 
-attach("where", _where_method)
+attach("where", named(_where_method, "where"))
 
 
 # --- the greater, the smaller: at a tie maximum and minimum share, fmax and fmin (which pass over NaN) do not

@@ -22,9 +22,9 @@ class UntypedStorage:
     (48, True)
     """
 
-    def __init__(self, owner: np.ndarray) -> None:
-        self._owner = owner
-        self.device = dtypes.device("cpu")
+    def __init__(self, given: Any = 0, *, device: Any = None) -> None:
+        self._owner = _memory(given, np.dtype(np.uint8))
+        self.device = dtypes.device("cpu" if device is None else device)
 
     def data_ptr(self) -> int:
         """The address of the first byte."""
@@ -52,12 +52,57 @@ class UntypedStorage:
     def _kind(self) -> str:
         return ""
 
+    def element_size(self) -> int:
+        """How many bytes an element has."""
+        return 1
+
+    def untyped(self) -> "UntypedStorage":
+        """The same memory as bytes."""
+        return UntypedStorage(self._owner)
+
+    def cpu(self) -> "UntypedStorage":
+        """The memory itself: there is one device."""
+        return self
+
+    def clone(self) -> "UntypedStorage":
+        """A copy of the memory.
+
+        >>> import pellucid as torch
+        >>> x = torch.ones(2)
+        >>> copy = x.storage().clone()
+        >>> copy.fill_(5).tolist(), x
+        ([5.0, 5.0], tensor([1., 1.]))
+        """
+        return type(self)(self._owner.copy())
+
+    def fill_(self, value: Any) -> "UntypedStorage":
+        """Write one value everywhere; into bytes if the memory has no dtype."""
+        self._elements()[...] = value
+        return self
+
+    def copy_(self, source: "UntypedStorage", non_blocking: bool = False) -> "UntypedStorage":
+        """Write another block's bytes."""
+        if source.nbytes() != self.nbytes():
+            raise RuntimeError(f"cannot copy {source.nbytes()} bytes into a storage of {self.nbytes()}")
+        self._owner.reshape(-1).view(np.uint8)[...] = source._owner.reshape(-1).view(np.uint8)
+        return self
+
+    def _elements(self) -> np.ndarray:
+        return self._owner.reshape(-1).view(np.uint8)
+
     def __getitem__(self, index: Any) -> Any:
         return self.tolist()[index]
 
     def tolist(self) -> list[Any]:
         """The elements."""
         return np.frombuffer(np.ascontiguousarray(self._owner).tobytes(), np.uint8).tolist()  # type: ignore[no-any-return]
+
+
+def _memory(given: Any, dtype: Any) -> np.ndarray:
+    """The memory of a tensor, so many new elements, or new ones of given values."""
+    if isinstance(given, np.ndarray):
+        return given
+    return np.empty(given, dtype) if isinstance(given, int) else np.array(given, dtype)
 
 
 class TypedStorage(UntypedStorage):
@@ -69,19 +114,23 @@ class TypedStorage(UntypedStorage):
     ([1.0, 2.0, 3.0], 3, 12)
     """
 
-    def __init__(self, owner: np.ndarray) -> None:
-        super().__init__(owner)
-        self.dtype = dtypes.from_numpy_dtype(owner.dtype)
+    def __init__(
+        self, given: Any = 0, *, wrap_storage: UntypedStorage | None = None, dtype: Any = None, device: Any = None
+    ) -> None:
+        kind = (dtype or dtypes.get_default_dtype()).numpy
+        if wrap_storage is not None:
+            given = wrap_storage._elements().view(kind)
+        super().__init__(_memory(given, kind), device=device)
+        self.dtype = dtypes.from_numpy_dtype(self._owner.dtype)
 
     def _kind(self) -> str:
         return f"dtype={self.dtype}, "
 
+    def _elements(self) -> np.ndarray:
+        return self._owner.reshape(-1)
+
     def size(self) -> int:
         return self._owner.size
-
-    def untyped(self) -> UntypedStorage:
-        """The same memory as bytes."""
-        return UntypedStorage(self._owner)
 
     def tolist(self) -> list[Any]:
         return self._owner.reshape(-1).tolist()  # type: ignore[no-any-return]
@@ -96,6 +145,30 @@ class TypedStorage(UntypedStorage):
     def element_size(self) -> int:
         """How many bytes an element has."""
         return int(self._owner.itemsize)
+
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """The name of its class; with a dtype, a copy of that dtype.
+
+        >>> import pellucid as torch
+        >>> memory = torch.ones(2).storage()
+        >>> memory.type(), memory.double().type(), memory.long().tolist()
+        ('torch.FloatStorage', 'torch.DoubleStorage', [1, 1])
+        """
+        if dtype is None:
+            return Tensor.type(wrap(self._owner)).replace("Tensor", "Storage")  # type: ignore[attr-defined]
+        return TypedStorage(self._elements().astype(dtype.numpy))
+
+
+def _converted(dtype: Any) -> Any:
+    return lambda self: self.type(dtype)
+
+
+for _name, _dtype in {
+    "bfloat16": dtypes.bfloat16, "bool": dtypes.bool_, "byte": dtypes.uint8, "char": dtypes.int8,
+    "complex_double": dtypes.complex128, "complex_float": dtypes.complex64, "double": dtypes.float64,
+    "float": dtypes.float32, "half": dtypes.float16, "int": dtypes.int32, "long": dtypes.int64, "short": dtypes.int16,
+}.items():  # fmt: skip
+    setattr(TypedStorage, _name, _converted(_dtype))
 
 
 @attribute
