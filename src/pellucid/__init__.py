@@ -101,6 +101,9 @@ _FROM = {
         ),
         "pellucid.amp",
     ),
+    **dict.fromkeys(
+        ("DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet"), "pellucid._C"
+    ),
     **dict.fromkeys(("capture",), "pellucid.compiler"),
     **dict.fromkeys(("vmap",), "pellucid.func"),
     **dict.fromkeys(("Tag",), "pellucid.library"),

@@ -15,6 +15,7 @@ from pellucid.core.primitive import elementwise
 from pellucid.core.record import attach, bind
 from pellucid.native import native, words
 from pellucid.native.words import Array
+from pellucid.ops.arguments import as_number
 from pellucid.ops.compare import in_single, only, pairs
 from pellucid.ops.operation import Draw, Sample, binary, call, named, operation, unary, unary_samples
 from pellucid.ops.select import drop, keep, kind_of, where_row
@@ -326,7 +327,7 @@ polygamma_row = bind(elementwise("polygamma", _polygamma, lambda g, a, n: g * po
 )  # fmt: skip
 def polygamma(n: int, input: Any) -> Any:
     """The n-th derivative of digamma."""
-    return polygamma_row(input, n)
+    return polygamma_row(input, as_number(n))
 
 
 def _polygamma_method(self: Any, n: int) -> Any:

@@ -91,6 +91,7 @@ class Operation:
     reference: str | None = None  # its name in PyTorch if that differs from `module.name`; "" when it has none
     unclaimed: Mapping[str, str] = field(default_factory=dict)  # claims of the tests that it does not make, and why
     home: str = ""  # the module that publishes it
+    shared: Function | None = None  # what all names of one operation have in common; `function` has this one's name
 
 
 # By the path within torch: "exp", "linalg.multi_dot", "nn.functional.silu".
@@ -152,7 +153,7 @@ def publish(
         home, _, public = path.rpartition(".")
         OPERATIONS[path.removeprefix("torch.")] = Operation(
             public, named(called, public, home), function.__doc__ or "", samples, domain, home, bool(methods), inplace,
-            reference, unclaimed or {}, home_of(_getframe(1)),
+            reference, unclaimed or {}, home_of(_getframe(1)), called,
         )  # fmt: skip
     method_form = with_numpy_names(taken if tensors > 1 else function)  # a method's first argument is a tensor
     for method in (*methods, *(near if methods else ())):

@@ -14,7 +14,7 @@ from pellucid.core.kinds import Kind
 from pellucid.core.primitive import elementwise
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor, wrap
-from pellucid.ops.arguments import refusal
+from pellucid.ops.arguments import as_number, refusal
 from pellucid.ops.compare import integer_pairs, isfinite, isnan, only, pairs
 from pellucid.ops.convert import cast_row
 from pellucid.ops.operation import (
@@ -283,6 +283,10 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
         return _clamp_below_row(input, max)
     if max is None:
         return _clamp_above_row(input, min)
+    if not isinstance(min, (Tensor, Kind)) or not isinstance(max, (Tensor, Kind)):  # a number, and a tensor for one
+        lower, upper = as_number(min), as_number(max)
+        if not isinstance(lower, (Tensor, Kind)) and not isinstance(upper, (Tensor, Kind)):
+            return clamp(input, lower, upper)
     must_be_tensors("clamp", min=min, max=max)  # PyTorch takes two numbers or two tensors
     return _clamp_between_row(input, min, max)
 
