@@ -86,9 +86,9 @@ def test_nodes_are_named_as_in_pytorch() -> None:
 
 
 def test_every_alias_has_the_samples_of_its_function() -> None:
-    by_function = {id(operation.function): operation for operation in DISTINCT.values()}
+    by_function = {id(operation.shared): operation for operation in DISTINCT.values()}
     for operation in OPERATIONS.values():
-        assert operation.samples is by_function[id(operation.function)].samples
+        assert operation.samples is by_function[id(operation.shared)].samples
 
 
 def call_what_is_not_an_operation() -> None:

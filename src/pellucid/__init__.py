@@ -11,6 +11,7 @@ import warnings as _warnings
 from importlib import import_module as _import_module
 from importlib.util import find_spec as _find_spec
 from math import e, inf, nan, pi
+from pkgutil import iter_modules as _iter_modules
 from typing import Any as _Any
 
 from pellucid import _loading, interop, ops, random, return_types
@@ -99,6 +100,9 @@ _FROM = {
             "set_autocast_gpu_dtype",
         ),
         "pellucid.amp",
+    ),
+    **dict.fromkeys(
+        ("DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet"), "pellucid._C"
     ),
     **dict.fromkeys(("capture",), "pellucid.compiler"),
     **dict.fromkeys(("vmap",), "pellucid.func"),
@@ -226,6 +230,14 @@ def __getattr__(name: str) -> _Any:
         if name in names.split():
             return _import_module("pellucid.absent").absent("torch", names, why)(name)
     raise AttributeError(f"module 'pellucid' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Also what is loaded when first asked for, but for what is not here at all."""
+    ops.load_families()
+    globals().update(_namespace("torch"))
+    modules = {module.name for module in _iter_modules(globals()["__path__"]) if not module.name.startswith("_")}
+    return sorted({*globals(), *_FROM, *modules})
 
 
 def is_tensor(value: _Any) -> bool:

@@ -12,6 +12,7 @@ from pellucid.core.tensor import Tensor, wrap
 from pellucid.transforms.batch import Batched, vmap
 from pellucid.transforms.forward import Dual, jvp
 from pellucid.transforms.jacobians import hessian, jacfwd, jacrev
+from pellucid.transforms.rearrange import rearrange
 from pellucid.transforms.reverse import grad, grad_and_value, linearize, vjp
 from pellucid.transforms.stateless import functional_call, functionalize, stack_module_state
 
@@ -26,6 +27,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "rearrange",
     "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",

@@ -16,6 +16,7 @@ from pellucid.core.function import Function
 from pellucid.core.modes import (
     detect_anomaly,
     enable_grad,
+    enforce_grad_layout_policy,
     inference_mode,
     is_grad_enabled,
     no_grad,
@@ -30,9 +31,9 @@ from pellucid.core.views import current_node
 from pellucid.errors import explain
 
 __all__ = [
-    "Function", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "function", "functional", "grad",
-    "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_grad_enabled", "no_grad", "profiler",
-    "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled",
+    "Function", "Variable", "backward", "detect_anomaly", "enable_grad", "enforce_grad_layout_policy", "forward_ad",
+    "function", "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode",
+    "is_grad_enabled", "no_grad", "profiler", "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled",
 ]  # fmt: skip
 
 LATER = {  # imported when first asked for: they need more than the engine

@@ -6,12 +6,20 @@ __all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
 
 
 class InplaceFunction(Function):
-    """An older base of functions that may change their input; nothing but the name is left of it.
+    """A Function under an older name, which libraries still inherit from.
 
-    >>> issubclass(InplaceFunction, Function)
-    True
+    >>> import pellucid as torch
+    >>> class Rounded(InplaceFunction):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x.round()
+    ...
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         return g
+    >>> Rounded.apply(torch.tensor(1.7))
+    tensor(2.)
     """
 
     def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
         self.inplace = inplace

@@ -92,18 +92,6 @@ def is_leaf(self: Tensor) -> bool:
     return node is None or isinstance(node, Leaf)
 
 
-@readable
-def output_nr(self: Tensor) -> int:
-    """Which result of its operation the tensor is.
-
-    >>> import pellucid as torch
-    >>> first, second = torch.ones(2, requires_grad=True).unbind()
-    >>> second.output_nr
-    1
-    """
-    return step_over_pick(current_node(self))[1]
-
-
 def _get_requires_grad(self: Tensor) -> bool:
     return current_node(self) is not None
 
@@ -230,10 +218,53 @@ def _delete_grad(self: Tensor) -> None:
 setattr(Tensor, "grad", property(_get_grad, _set_grad, _delete_grad))  # noqa: B010 (mypy knows no attributes that come later)
 
 
+def _get_grad_dtype(self: Tensor) -> dtypes.dtype:
+    """The dtype that the gradient of a leaf has: its own.
+
+    >>> import pellucid as torch
+    >>> torch.ones(2, requires_grad=True).grad_dtype
+    torch.float32
+    """
+    if self.node is not None and not isinstance(self.node, Leaf):
+        raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
+    return dtypes.from_numpy_dtype(self.array.dtype)
+
+
+def _set_grad_dtype(self: Tensor, wanted: dtypes.dtype | None) -> None:
+    if wanted is not _get_grad_dtype(self):
+        raise NotImplementedError(
+            explain(
+                f"a gradient of {wanted} for a tensor of {dtypes.from_numpy_dtype(self.array.dtype)}",
+                str(here()),
+                "gradients have the dtype of their tensor",
+                "x.grad.to(dtype) after backward",
+            )
+        )
+
+
+setattr(Tensor, "grad_dtype", property(_get_grad_dtype, _set_grad_dtype))  # noqa: B010 (mypy knows no attributes that come later)
+
+
 def retains_grad_of(tensor: Tensor) -> bool:
     """Whether retain_grad was asked for a tensor that is not a leaf."""
     node = tensor.node
     return node is not None and not isinstance(node, Leaf) and node.extra is not None and node.extra.retain is not None
+
+
+@readable
+def output_nr(self: Tensor) -> int:
+    """Which of the results of its node a tensor is.
+
+    >>> import pellucid as torch
+    >>> [part.output_nr for part in torch.ones(4, requires_grad=True).split(2)]
+    [0, 1]
+    """
+    return step_over_pick(current_node(self))[1]
+
+
+@readable
+def name(self: Tensor) -> None:
+    """None: tensors have no names."""
 
 
 @readable
@@ -314,6 +345,7 @@ def _backward(
     backward.backward([self], [gradient], retain_graph, create_graph, inputs)
 
 
+_backward.__name__ = "backward"
 setattr(Tensor, "backward", _backward)  # noqa: B010 (mypy knows no attributes that come later)
 
 

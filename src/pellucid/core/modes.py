@@ -5,6 +5,7 @@ An operation asks once (`MODE.get()`, about 10 ns) and goes its straight way whe
 variable makes every switch local to its thread and to its asyncio task.
 """
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterator
@@ -288,28 +289,6 @@ class set_grad_enabled(_Switch):
         return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.mode})"
 
 
-class set_multithreading_enabled:
-    """Whether PyTorch's backward may use several threads; here a walk has one thread, and nothing changes.
-
-    >>> import pellucid as torch
-    >>> with torch.autograd.set_multithreading_enabled(False):
-    ...     torch.ones(1, requires_grad=True).sum().backward()
-    """
-
-    def __init__(self, mode: bool) -> None:
-        self.mode = bool(mode)
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *error: object) -> None:
-        return None
-
-    def clone(self) -> "set_multithreading_enabled":
-        """Another one like it."""
-        return set_multithreading_enabled(self.mode)
-
-
 class inference_mode(_Switch):
     """Switch recording off for good: results can never take part in autograd later.
 
@@ -335,6 +314,28 @@ class inference_mode(_Switch):
 
     def fresh(self) -> "_Switch":
         return inference_mode(self.mode)
+
+
+class set_multithreading_enabled(contextlib.ContextDecorator):
+    """A context, or a decorator, that changes nothing: gradients are computed in the thread that asks for them.
+
+    >>> with set_multithreading_enabled(False):
+    ...     is_grad_enabled()
+    True
+    """
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing to undo."""
+
+
+class enforce_grad_layout_policy(set_multithreading_enabled):
+    """A context, or a decorator, that changes nothing: gradients are laid out as they come."""
 
 
 class detect_anomaly(_Switch):

@@ -152,6 +152,11 @@ class Node:
         return tuple(step_over_pick(parent) for parent in self.inputs)
 
     @property
+    def requires_grad(self) -> bool:
+        """True: what needs no gradient is not recorded."""
+        return True
+
+    @property
     def metadata(self) -> dict[Any, Any]:
         """A dictionary for the user's own notes about this node."""
         return extra_of(self).metadata

@@ -11,6 +11,7 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core.provenance import here
+from pellucid.core.tensor import Tensor
 from pellucid.errors import explain
 
 Axes = tuple[int, ...]
@@ -105,6 +106,17 @@ def sizes_of(sizes: Any) -> Shape:
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = sizes[0]
     return tuple(map(as_int, sizes))
+
+
+def as_number(value: Any) -> Any:
+    """What PyTorch takes where a number is asked for: also a tensor of no dimensions that needs no gradient.
+
+    >>> import pellucid as torch
+    >>> as_number(torch.tensor(3)), as_number(torch.tensor([3]))
+    (3, tensor([3]))
+    """
+    plain = isinstance(value, Tensor) and type(value.array) is np.ndarray and value.array.ndim == 0
+    return value.array.item() if plain and value.node is None else value
 
 
 def name_of(input: Any) -> str:

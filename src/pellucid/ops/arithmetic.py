@@ -269,7 +269,10 @@ floor_divide = binary(
 
 def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     _refuse_zero(b)
-    return np.remainder(a, b)
+    left = np.asarray(np.remainder(a, b))
+    if left.dtype.kind == "f":  # NumPy gives a zero the sign of the divisor, PyTorch that of the dividend
+        np.copysign(left, a, out=left, where=left == 0)
+    return left
 
 
 def _fmod(a: np.ndarray, b: np.ndarray) -> np.ndarray:

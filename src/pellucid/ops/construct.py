@@ -267,13 +267,15 @@ def asarray(
     >>> import pellucid as torch
     >>> torch.asarray([1, 2])
     tensor([1, 2])
+
+    The memory of an `array.array`, a bytearray or the like is taken as elements of `dtype`, whatever it holds.
     """
     if _is_buffer(obj):
         obj = frombuffer(obj, dtype=dtypes.get_default_dtype() if dtype is None else dtype)
     source = obj if isinstance(obj, (Tensor, np.ndarray)) else None
     if copy is False:
         if source is None:
-            raise ValueError("can't alias: only tensors and NumPy arrays share their memory")
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
         kind = dtypes.as_dtype(source.dtype)
         if dtype is not None and kind is not dtypes.as_dtype(dtype):
             raise ValueError(f"can't alias tensor with dtype '{kind}' into dtype '{dtypes.as_dtype(dtype)}'.")

@@ -19,7 +19,7 @@ from pellucid.core.tensor import Tensor, bearing, wrap
 from pellucid.ops.arguments import refusal
 from pellucid.ops.formats import RANKS, channels_last_copy, check_format, is_channels_last, steps_channels_last
 from pellucid.ops.layout import stride
-from pellucid.ops.operation import call, operation
+from pellucid.ops.operation import call, named, operation
 
 
 def _astype(a: ndarray, dtype: np.dtype, source: np.dtype) -> ndarray:
@@ -220,7 +220,7 @@ def type_(input: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
     return to(input, getattr(dtype, "dtype", dtype))  # an old type such as torch.FloatTensor has a dtype
 
 
-attach("type", type_)
+attach("type", named(type_, "type"))
 
 
 def type_as(input: Any, other: Any) -> Any:

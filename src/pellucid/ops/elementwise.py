@@ -15,9 +15,9 @@ from pellucid.core.primitive import elementwise
 from pellucid.core.record import attach, bind
 from pellucid.native import native, words
 from pellucid.native.words import Array
-from pellucid.ops.arguments import number
+from pellucid.ops.arguments import as_number, number
 from pellucid.ops.compare import in_single, only, pairs
-from pellucid.ops.operation import Draw, Sample, binary, call, operation, unary, unary_samples
+from pellucid.ops.operation import Draw, Sample, binary, call, named, operation, unary, unary_samples
 from pellucid.ops.select import drop, keep, kind_of, where_row
 from pellucid.ops.shape import zeros_like_row
 
@@ -342,7 +342,7 @@ polygamma_row = bind(elementwise("polygamma", _polygamma, lambda g, a, n: g * po
 )  # fmt: skip
 def polygamma(n: int, input: Any) -> Any:
     """The n-th derivative of digamma."""
-    return polygamma_row(input, n)
+    return polygamma_row(input, as_number(n))
 
 
 def _polygamma_method(self: Any, n: int) -> Any:
@@ -350,4 +350,4 @@ def _polygamma_method(self: Any, n: int) -> Any:
     return polygamma_row(self, n)
 
 
-attach("polygamma", _polygamma_method)
+attach("polygamma", named(_polygamma_method, "polygamma"))

@@ -16,7 +16,7 @@ from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.core.views import current_node
 from pellucid.ops.along import take_along_row
-from pellucid.ops.arguments import axis_of, is_floating, name_of, refusal, refuse, underivable
+from pellucid.ops.arguments import as_number, axis_of, is_floating, name_of, refusal, refuse, underivable
 from pellucid.ops.create import check_room
 from pellucid.ops.operation import READS_VALUES, call, operation
 
@@ -243,6 +243,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     if bins <= 0:
         raise refusal(RuntimeError, "bins must be > 0", f"bins is {bins}")
     check_room("histc", (bins,), np.dtype(np.float64))
+    min, max = as_number(min), as_number(max)
     if max < min:
         raise refusal(RuntimeError, "max must be larger than min", f"min is {min}, max is {max}")
     return histc_row(input, bins, min, max)

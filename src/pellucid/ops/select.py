@@ -15,7 +15,7 @@ from pellucid.core.primitive import elementwise
 from pellucid.core.provenance import warn
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor, wrap
-from pellucid.ops.arguments import number, refusal, underivable
+from pellucid.ops.arguments import as_number, number, refusal, underivable
 from pellucid.ops.compare import integer_pairs, isfinite, isnan, only, pairs
 from pellucid.ops.convert import cast_row
 from pellucid.ops.create import held
@@ -26,6 +26,7 @@ from pellucid.ops.operation import (
     broadcast_hint,
     call,
     must_be_tensors,
+    named,
     operation,
     publish,
     unary,
@@ -144,7 +145,7 @@ def _where_method(self: Any, condition: Any, other: Any) -> Any:
     return where(condition, self, other)
 
 
-attach("where", _where_method)
+attach("where", named(_where_method, "where"))
 
 
 # --- the greater, the smaller: at a tie maximum and minimum share, fmax and fmin (which pass over NaN) do not
@@ -290,7 +291,11 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
         return _clamp_below_row(input, max)
     if max is None:
         return _clamp_above_row(input, min)
-    must_be_tensors("clamp", min=min, max=max)
+    if not isinstance(min, (Tensor, Kind)) or not isinstance(max, (Tensor, Kind)):  # a number, and a tensor for one
+        lower, upper = as_number(min), as_number(max)
+        if not isinstance(lower, (Tensor, Kind)) and not isinstance(upper, (Tensor, Kind)):
+            return clamp(input, lower, upper)
+    must_be_tensors("clamp", min=min, max=max)  # PyTorch takes two numbers or two tensors
     return _clamp_between_row(input, min, max)
 
 

@@ -20,7 +20,7 @@ from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
 from pellucid.core.views import view_of
 from pellucid.ops.arguments import ALL, Row, Shape, axis_of, name_of, number, refusal, sizes_of
-from pellucid.ops.operation import Draw, Sample, call, operation
+from pellucid.ops.operation import Draw, Sample, call, named, operation
 from pellucid.ops.slicing import slice_row
 
 Indices = tuple[tuple[Any, ...], ...]
@@ -118,7 +118,7 @@ def _split_method(self: Any, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
     return split(self, split_size, dim)
 
 
-Tensor.split = _split_method  # type: ignore[attr-defined]
+Tensor.split = named(_split_method, "split")  # type: ignore[attr-defined]
 
 
 def parts_of_size(input: Any, split_size: Any, dim: int) -> Indices:

@@ -83,6 +83,14 @@ class UntypedStorage:
     def _kind(self) -> str:
         return ""
 
+    def element_size(self) -> int:
+        """How many bytes an element has."""
+        return 1
+
+    def untyped(self) -> "UntypedStorage":
+        """The same memory as bytes."""
+        return UntypedStorage(self._owner)
+
     def _elements(self) -> np.ndarray:
         """The memory as one row; writing to it is writing to the memory."""
         return self._owner.ravel("K").view(np.uint8)
@@ -118,9 +126,12 @@ class TypedStorage(UntypedStorage):
     ([1.0, 2.0, 3.0], 3, 12)
     """
 
-    def __init__(self, source: Any = 0, *, dtype: Any = None, device: Any = None) -> None:
+    def __init__(
+        self, source: Any = 0, *, wrap_storage: UntypedStorage | None = None, dtype: Any = None, device: Any = None
+    ) -> None:
         wanted = None if dtype is None else dtypes.as_numpy_dtype(dtype)
-        super().__init__(_block(source, wanted or dtypes.default_float()), device=device)
+        given = source if wrap_storage is None else wrap_storage
+        super().__init__(_block(given, wanted or dtypes.default_float()), device=device)
         self.dtype = dtypes.from_numpy_dtype(wanted or self._owner.dtype)
 
     def _kind(self) -> str:
@@ -128,10 +139,6 @@ class TypedStorage(UntypedStorage):
 
     def size(self) -> int:
         return self.nbytes() // self.element_size()
-
-    def untyped(self) -> UntypedStorage:
-        """The same memory as bytes."""
-        return UntypedStorage(self._owner)
 
     def _elements(self) -> np.ndarray:
         return self._owner.ravel("K").view(dtypes.as_numpy_dtype(self.dtype))
@@ -142,6 +149,30 @@ class TypedStorage(UntypedStorage):
     def element_size(self) -> int:
         """How many bytes an element has."""
         return int(dtypes.as_numpy_dtype(self.dtype).itemsize)
+
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """The name of its class; with a dtype, a copy of that dtype.
+
+        >>> import pellucid as torch
+        >>> memory = torch.ones(2).storage()
+        >>> memory.type(), memory.double().type(), memory.long().tolist()
+        ('torch.FloatStorage', 'torch.DoubleStorage', [1, 1])
+        """
+        if dtype is None:
+            return Tensor.type(wrap(self._owner)).replace("Tensor", "Storage")  # type: ignore[attr-defined]
+        return TypedStorage(self._elements().astype(dtype.numpy))
+
+
+def _converted(dtype: Any) -> Any:
+    return lambda self: self.type(dtype)
+
+
+for _name, _dtype in {
+    "bfloat16": dtypes.bfloat16, "bool": dtypes.bool_, "byte": dtypes.uint8, "char": dtypes.int8,
+    "complex_double": dtypes.complex128, "complex_float": dtypes.complex64, "double": dtypes.float64,
+    "float": dtypes.float32, "half": dtypes.float16, "int": dtypes.int32, "long": dtypes.int64, "short": dtypes.int16,
+}.items():  # fmt: skip
+    setattr(TypedStorage, _name, _converted(_dtype))
 
 
 @attribute

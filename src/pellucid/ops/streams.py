@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
+from pellucid.core.homes import known
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import refusal
 
@@ -142,6 +143,9 @@ class Generator:
         words = self.words32(n)
         words &= np.uint32(2**24 - 1)
         return words.astype(np.float32) * np.float32(2.0**-24)
+
+
+known(Generator, "torch._C")
 
 
 def _restored(state: Tensor) -> Generator:
