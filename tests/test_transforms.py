@@ -971,3 +971,13 @@ def test_draws_with_given_chances_into_a_batched_tensor(randomness):
     chances = pellucid.tensor([0.0, 1.0])
     drawn = func.vmap(lambda x: x.clone().bernoulli_(chances), randomness=randomness)(pellucid.zeros(3, 2))
     assert drawn.tolist() == [[0.0, 1.0]] * 3
+
+
+def test_strict_jvp_refuses_an_output_that_does_not_move():
+    def unmoved(x):
+        return x.long().float().requires_grad_().clone()
+
+    x = pellucid.ones(2)
+    with pytest.raises(RuntimeError, match="independent"):
+        functional.jvp(unmoved, x, x, strict=True)
+    assert functional.jvp(unmoved, x, x)[1].tolist() == [0.0, 0.0]
