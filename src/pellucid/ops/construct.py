@@ -21,6 +21,7 @@ from pellucid.core.tensor import Tensor
 from pellucid.core.views import current_array, current_node
 from pellucid.ops.arguments import refusal
 from pellucid.ops.create import check_room, converted, made, natural, shape_from
+from pellucid.ops.storage import UntypedStorage
 
 
 @attribute
@@ -241,7 +242,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return from_data(data, dtype)
 
 
-BUFFERS = (SimpleArray, bytearray, bytes, memoryview)
+BUFFERS = (SimpleArray, UntypedStorage, bytearray, bytes, memoryview)
 
 
 def asarray(
@@ -259,7 +260,11 @@ def asarray(
     """
     source = obj if isinstance(obj, (Tensor, np.ndarray)) else None
     if source is None and isinstance(obj, BUFFERS):
-        result = frombuffer(obj, dtype=dtype or dtypes.get_default_dtype(), requires_grad=bool(requires_grad))
+        kind = dtype or dtypes.get_default_dtype()
+        if isinstance(obj, UntypedStorage):
+            result = made(obj.as_elements(dtypes.as_numpy_dtype(kind)), bool(requires_grad))
+        else:
+            result = frombuffer(obj, dtype=kind, requires_grad=bool(requires_grad))
         return result.clone() if copy else result  # type: ignore[attr-defined, no-any-return]
     if copy is False:
         if source is None:

@@ -26,6 +26,18 @@ class UntypedStorage:
         self._owner = _memory(given, np.dtype(np.uint8))
         self.device = dtypes.device("cpu" if device is None else device)
 
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> "UntypedStorage":
+        """The bytes of a file, read when they are looked at; what is written goes back into it if it is `shared`.
+
+        >>> import tempfile, pellucid as torch
+        >>> with tempfile.NamedTemporaryFile() as file:
+        ...     _ = file.write(b"abc"), file.flush()
+        ...     torch.UntypedStorage.from_file(file.name, False, 3).tolist()
+        [97, 98, 99]
+        """
+        return cls(np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(nbytes,)) if nbytes else 0)
+
     def data_ptr(self) -> int:
         """The address of the first byte."""
         return int(self._owner.ctypes.data)
@@ -91,7 +103,12 @@ class UntypedStorage:
         return self._owner.reshape(-1).view(np.uint8)
 
     def __getitem__(self, index: Any) -> Any:
-        return self.tolist()[index]
+        found = self._elements()[index]
+        return UntypedStorage(found) if isinstance(index, slice) else found.item()
+
+    def as_elements(self, dtype: Any) -> np.ndarray:
+        """The same memory as elements of a dtype."""
+        return self._owner.reshape(-1).view(np.uint8).view(dtype)
 
     def tolist(self) -> list[Any]:
         """The elements."""
