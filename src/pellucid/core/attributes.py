@@ -264,7 +264,12 @@ def output_nr(self: Tensor) -> int:
 
 @readable
 def name(self: Tensor) -> None:
-    """None: tensors have no names."""
+    """None: tensors have no names.
+
+    >>> import pellucid as torch
+    >>> torch.ones(2).name is None
+    True
+    """
 
 
 @readable

@@ -335,7 +335,12 @@ class set_multithreading_enabled(contextlib.ContextDecorator):
 
 
 class enforce_grad_layout_policy(set_multithreading_enabled):
-    """A context, or a decorator, that changes nothing: gradients are laid out as they come."""
+    """A context, or a decorator, that changes nothing: gradients are laid out as they come.
+
+    >>> with enforce_grad_layout_policy(False):
+    ...     is_grad_enabled()
+    True
+    """
 
 
 class detect_anomaly(_Switch):

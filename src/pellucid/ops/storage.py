@@ -28,6 +28,18 @@ class UntypedStorage:
         self._owner = _block(source, np.dtype(np.uint8))
         self.device = dtypes.check_device("cpu" if device is None else device)
 
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> "UntypedStorage":
+        """The bytes of a file, read when they are looked at; what is written goes back into it if it is `shared`.
+
+        >>> import tempfile, pellucid as torch
+        >>> with tempfile.NamedTemporaryFile() as file:
+        ...     _ = file.write(b"abc"), file.flush()
+        ...     torch.UntypedStorage.from_file(file.name, False, 3).tolist()
+        [97, 98, 99]
+        """
+        return cls(np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(nbytes,)) if nbytes else 0)
+
     def data_ptr(self) -> int:
         """The address of the first byte."""
         return int(self._owner.ctypes.data)
@@ -102,6 +114,10 @@ class UntypedStorage:
     def __setitem__(self, index: Any, value: Any) -> None:
         self._elements()[index] = value
         aliasing.note_write(self._owner, "storage")
+
+    def as_elements(self, dtype: Any) -> np.ndarray:
+        """The same memory as elements of a dtype."""
+        return self._owner.ravel("K").view(np.uint8).view(dtype)
 
     def tolist(self) -> list[Any]:
         """The elements."""
