@@ -362,3 +362,22 @@ def test_flex_attention_refuses_what_does_not_fit():
         flex_attention(x, x[:, :1], x[:, :1])
     with pytest.raises(AssertionError, match="requires a mask_mod"):
         create_block_mask(falling, None, None, 6, 6)
+
+
+@pytest.mark.parametrize("options", ["", "is_causal=True", "attn_mask=mask", "attn_mask=mask.float()", "dropout_p=0.1"])
+@pytest.mark.parametrize("kind", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("apart", [False, True])
+def test_attention_is_laid_out_like_its_query(torch, options, kind, apart):
+    found = []
+    for lib in (pellucid, torch):
+        x = lib.ones(2, 5, 3, 3, 4, dtype=getattr(lib, kind), requires_grad=True)
+        query, key, value = x.permute(3, 0, 2, 1, 4)  # cut out of rows, as programs do it
+        if apart:
+            query, key, value = (each.contiguous() for each in (query, key, value))
+        scope = {"lib": lib, "q": query, "k": key, "v": value, "mask": lib.ones(5, 5, dtype=lib.bool)}
+        if "float" in options and kind == "float64":
+            options = "attn_mask=mask.double()"
+        y = eval(f"lib.nn.functional.scaled_dot_product_attention(q, k, v, {options})", scope)
+        y.transpose(1, 2).reshape(2, 5, 12).sum().backward()
+        found.append((y.shape, y.stride(), y.transpose(1, 2).is_contiguous(), x.grad.shape))
+    assert found[0] == found[1]

@@ -19,7 +19,6 @@ import numpy as np
 from pellucid.compiler.parts import Constant, Instruction, Ref, Value, ValueUse
 from pellucid.compiler.trees import leaves, mapped
 from pellucid.core import aliasing, backward, careful, modes
-from pellucid.core.attention import HALVES
 from pellucid.core.kinds import Kind
 from pellucid.core.primitive import TABLE, Primitive
 from pellucid.core.provenance import Place, here, outside
@@ -187,8 +186,7 @@ class Tracer:
         """Run a row on the arrays of tensors."""
         if p.name in ROWS_SHAPED_BY_VALUES and self.any_dynamic(arrays):
             self.value_use(f"{p.name} (the shape of its result)")
-        half = p.dtypes != "any" and bool(arrays) and arrays[0].dtype in HALVES
-        kernel = _wide(p) if half else p.forward
+        kernel = _wide(p) if careful.of_halves(p, arrays) else p.forward
         args = (tuple(arrays), *params) if p.variadic else (*arrays, *params)
 
         def run(*_: Any) -> Any:

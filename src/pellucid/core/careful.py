@@ -20,7 +20,7 @@ from pellucid.core.keep import keeper
 from pellucid.core.kinds import Kind, layers, plain
 from pellucid.core.modes import Mode
 from pellucid.core.packing import note_exposed, pack
-from pellucid.core.primitive import BOUND, TABLE, Primitive, conjugated
+from pellucid.core.primitive import BOUND, TABLE, Primitive, conjugated, narrowed
 from pellucid.core.provenance import Place, getframe, here, outside
 from pellucid.core.tensor import Node, Tensor, pick, wrap
 from pellucid.core.views import current_array, current_node, shares_memory, view_of
@@ -172,7 +172,23 @@ def met(p: Primitive, inputs: Sequence[Any]) -> list[Tensor]:
     target = dtypes.promote(operands)
     if p.dtypes == "float" and target.kind in "biu":
         target = dtypes.default_float()
+    if target in HALVES and p.name in WITH_EXACT_NUMBERS and not any(isinstance(value, Kind) for value in operands):
+        return [_exactly(value, target, place) for place, value in enumerate(inputs)]
     return [_as(value, target) for value in inputs]
+
+
+# PyTorch multiplies halves by a number in float32 and rounds once; a number that is added is rounded before.
+WITH_EXACT_NUMBERS = frozenset(("mul", "div"))
+WITH_ROUNDED_NUMBERS = frozenset(("pow_number", "pow_of_number"))
+
+
+def _exactly(value: Any, half: np.dtype, place: int) -> Tensor:
+    """An operand of an operation on halves: a number stays in float32, also one in a tensor that comes second."""
+    if not isinstance(value, Tensor):
+        return wrap(np.asarray(value, FLOAT32)) if type(value) in (int, float) else _as(value, half)
+    if place == 0 or value.array.ndim or value.array.dtype not in FLOATS or current_node(value) is not None:
+        return _as(value, half)
+    return wrap(current_array(value).astype(FLOAT32))
 
 
 def _as(value: Any, target: np.dtype) -> Tensor:
@@ -249,7 +265,7 @@ def compute(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> A
 def computed(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Run a row's forward on ndarrays of any dtype."""
     try:
-        if p.dtypes != "any" and arrays and arrays[0].dtype in HALVES:
+        if of_halves(p, arrays):
             return in_float32(p, arrays, params)
         y = p.forward(arrays, *params) if p.variadic else p.forward(*arrays, *params)
     except Exception as error:
@@ -257,10 +273,25 @@ def computed(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> 
     return tuple(np.asarray(part) for part in y) if p.outputs != 1 else np.asarray(y)
 
 
+def of_halves(p: Primitive, arrays: Sequence[Any]) -> bool:
+    """Whether a row is to be computed in float32 and rounded."""
+    return p.dtypes != "any" and bool(arrays) and (arrays[0].dtype in HALVES or _beside_number(p, arrays))
+
+
+def _beside_number(p: Primitive, arrays: Sequence[Any]) -> bool:
+    """Whether a number in float32 meets halves."""
+    if p.name not in WITH_EXACT_NUMBERS:
+        return False
+    first, second = arrays[0].dtype, arrays[1].dtype
+    return first != second and (first in HALVES or second in HALVES)
+
+
 def in_float32(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Half precision is stored in 16 bits and computed in 32, as PyTorch does on the CPU."""
-    half = arrays[0].dtype
+    half = next(array.dtype for array in arrays if array.dtype in HALVES)
     wide = tuple(array.astype(FLOAT32) if array.dtype in HALVES else array for array in arrays)
+    if p.name in WITH_ROUNDED_NUMBERS:
+        params = tuple(float(half.type(value)) if type(value) is float else value for value in params)
     y = p.forward(wide, *params) if p.variadic else p.forward(*wide, *params)
     if p.outputs != 1:
         return tuple(_narrow(part, half) for part in y)
@@ -295,6 +326,8 @@ def recorded(
             rejoin(p, tensor)
     complex_numbers = any(np.dtype(array.dtype).kind == "c" for array in arrays)
     row = conjugated(p) if complex_numbers and TABLE.get(p.name) is p else p  # a custom function does it itself
+    if _beside_number(p, arrays):
+        row = narrowed(p)
     keep = kept_by(p, tuple(parent is not None for parent in parents))
     inputs = (arrays,) if p.variadic else arrays
     node = new_node(row, parents, keep(y, *inputs, params), None if p.outputs != 1 else tuple(y.shape), here())

@@ -92,7 +92,7 @@ def parameters(rule: Rule | None) -> tuple[str, ...]:
     """
     if rule is None:
         return ()
-    original = getattr(rule, "conjugates", rule)
+    original = getattr(rule, "stands_for", rule)
     code: CodeType = original.__code__
     return code.co_varnames[: code.co_argcount]
 
@@ -179,7 +179,7 @@ def edges_of(rules: Sequence[Rule | None]) -> tuple[tuple[int, Rule | None, int]
     [(0, 1), (1, 0)]
     """
     for rule in rules:
-        if rule is not None and getattr(rule, "conjugates", rule).__code__.co_flags & TAKES_STAR:
+        if rule is not None and getattr(rule, "stands_for", rule).__code__.co_flags & TAKES_STAR:
             raise TypeError("a rule names its parameters one by one: the table reads them")
     return tuple((i, called(rule), 0 if rule is None else len(parameters(rule)) - 1) for i, rule in enumerate(rules))
 
@@ -221,8 +221,28 @@ def conjugating(rule: Rule | None) -> Rule | None:
     def conjugated_rule(g: Array, *kept: Any) -> Any:
         return rule(g, *(conjugate(value) for value in kept))
 
-    conjugated_rule.conjugates = rule  # type: ignore[attr-defined]
+    conjugated_rule.stands_for = rule  # type: ignore[attr-defined]
     return conjugated_rule
+
+
+@cache
+def narrowed(p: Primitive) -> Primitive:
+    """The same row for halves beside a number in float32: its gradients are halves again."""
+    rules = tuple(narrowing(rule) for rule in p.rules)
+    return replace(p, rules=rules, edges=edges_of(rules), large=None)
+
+
+def narrowing(rule: Rule | None) -> Rule | None:
+    """The same rule, whose gradients on arrays have the dtype of the gradient that comes in."""
+    if rule is None:
+        return None
+
+    def narrowed_rule(g: Array, *kept: Any) -> Any:
+        found = rule(g, *kept)
+        return found if found.dtype == g.dtype else BOUND["cast"](found, g.dtype, found.dtype)
+
+    narrowed_rule.stands_for = rule  # type: ignore[attr-defined]
+    return narrowed_rule
 
 
 def conjugate(value: Any) -> Any:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
+from pellucid.core.attention import HALVES
+from pellucid.core.careful import FLOAT32
 from pellucid.core.inplace import in_place
 from pellucid.core.large import minus, plus, products, times
 from pellucid.core.primitive import elementwise, same
@@ -31,7 +33,7 @@ from pellucid.ops.operation import (
     unary_samples,
 )
 from pellucid.ops.power import pow
-from pellucid.ops.select import kind_of
+from pellucid.ops.select import as_operand, kind_of
 from pellucid.ops.shape import zeros_like_row
 
 # --- sum and difference
@@ -84,6 +86,17 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
     return other * alpha
 
 
+def _with_alpha(row: Any, input: Any, other: Any, alpha: Any) -> Any:
+    """The row on `input` and `alpha * other`; of halves in float32, and rounded once, as PyTorch does it."""
+    scaled = [value.array if isinstance(value, Tensor) else value for value in (input, other)]
+    half = dtypes.promote(scaled)
+    if half not in HALVES:
+        return row(input, _scaled(input, other, alpha))
+    wide = [as_operand(each, half) if isinstance(each, Tensor) else half.type(each) for each in (input, other)]
+    first, second = (as_operand(x, FLOAT32) if isinstance(x, Tensor) else float(x) for x in wide)
+    return as_operand(row(first, second * float(half.type(alpha))), half)
+
+
 def _alpha_samples(draw: Draw) -> Iterable[Sample]:
     yield from binary_samples(draw)
     yield call(draw(2, 3), draw(3), alpha=2)
@@ -101,7 +114,7 @@ def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
     """
     if last is not None:
         other, alpha = last, other
-    return add_row(input, other) if alpha == 1 else add_row(input, _scaled(input, other, alpha))
+    return add_row(input, other) if alpha == 1 else _with_alpha(add_row, input, other, alpha)
 
 
 def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
@@ -113,7 +126,7 @@ def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
     """
     if last is not None:
         other, alpha = last, other
-    return sub_row(input, other) if alpha == 1 else sub_row(input, _scaled(input, other, alpha))
+    return sub_row(input, other) if alpha == 1 else _with_alpha(sub_row, input, other, alpha)
 
 
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:

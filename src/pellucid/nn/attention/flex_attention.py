@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import pellucid as torch
 from pellucid.core.provenance import here
-from pellucid.core.tensor import Tensor
 from pellucid.errors import explain
 from pellucid.transforms.batch import vmap
 
@@ -46,8 +45,8 @@ class AuxRequest(NamedTuple):
 class AuxOutput(NamedTuple):
     """What was asked for with AuxRequest; None for the rest."""
 
-    lse: Tensor | None = None
-    max_scores: Tensor | None = None
+    lse: Any = None
+    max_scores: Any = None
 
 
 def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
@@ -73,13 +72,12 @@ def _mask_of_a_part(b: Any, h: Any, q: Any, kv: Any) -> Any:
 # A function of one place, asked at all places -------------------------------------------------------------------------
 
 
-def _everywhere(mod: Mod, *scores: Tensor, shape: Any) -> Tensor:
+def _everywhere(mod: Mod, *scores: Any, shape: Any) -> Any:
     """What a function of (score,) batch, head, query and key gives at every place of a (B, H, Q, K) array."""
     for dim in reversed(range(4)):
         places = tuple(0 if dim == each else None for each in range(4))
         mod = vmap(mod, in_dims=(*[0 for _ in scores], *places))
-    found: Tensor = mod(*scores, *[torch.arange(size) for size in shape])
-    return found
+    return mod(*scores, *[torch.arange(size) for size in shape])
 
 
 def _wants_score(mod: Mod) -> bool:
@@ -130,7 +128,7 @@ def and_masks(*mask_mods: Mod) -> Mod:
 
 def create_mask(
     mod_fn: Mod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None
-) -> Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """A mask as a tensor of truth values (B, H, Q_LEN, KV_LEN); a function of scores hides what it sets to -inf.
 
     >>> import pellucid as torch
@@ -147,14 +145,14 @@ def create_mask(
 # Lists of blocks ------------------------------------------------------------------------------------------------------
 
 
-def _listed(dense: Tensor) -> tuple[Tensor, Tensor]:
+def _listed(dense: Any) -> tuple[Any, Any]:
     """How many blocks of each row there are, and which: those that are there come first."""
     dense = dense.to(torch.int32)
     order = torch.argsort(dense, dim=-1, descending=True, stable=True)
     return dense.sum(-1).to(torch.int32), order.to(torch.int32).contiguous()
 
 
-def _spread(counts: Tensor, indices: Tensor) -> Tensor:
+def _spread(counts: Any, indices: Any) -> Any:
     """Zeros and ones that say of each block whether the lists have it."""
     *outer, columns = indices.shape
     there = torch.arange(columns) < counts.unsqueeze(-1)
@@ -162,13 +160,13 @@ def _spread(counts: Tensor, indices: Tensor) -> Tensor:
     return beside.scatter_(-1, torch.where(there, indices, columns).long(), 1)[..., :columns]
 
 
-def _transposed(counts: Tensor | None, indices: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+def _transposed(counts: Any, indices: Any) -> tuple[Any, Any]:
     if counts is None or indices is None:
         return None, None
     return _listed(_spread(counts, indices).transpose(-2, -1))
 
 
-def _cut(counts: Tensor | None, indices: Tensor | None, rows: int, columns: int) -> tuple[Tensor | None, Tensor | None]:
+def _cut(counts: Any, indices: Any, rows: int, columns: int) -> tuple[Any, Any]:
     if counts is None or indices is None:
         return None, None
     indices, counts = indices[:, :, :rows, :columns], counts[:, :, :rows].clamp(max=columns)
@@ -193,14 +191,14 @@ class BlockMask:
     def __init__(
         self,
         seq_lengths: tuple[int, int],
-        kv_num_blocks: Tensor,
-        kv_indices: Tensor,
-        full_kv_num_blocks: Tensor | None,
-        full_kv_indices: Tensor | None,
-        q_num_blocks: Tensor | None,
-        q_indices: Tensor | None,
-        full_q_num_blocks: Tensor | None,
-        full_q_indices: Tensor | None,
+        kv_num_blocks: Any,
+        kv_indices: Any,
+        full_kv_num_blocks: Any,
+        full_kv_indices: Any,
+        q_num_blocks: Any,
+        q_indices: Any,
+        full_q_num_blocks: Any,
+        full_q_indices: Any,
         BLOCK_SIZE: tuple[int, int] = (_DEFAULT_SPARSE_BLOCK_SIZE, _DEFAULT_SPARSE_BLOCK_SIZE),
         mask_mod: Mod = noop_mask,
     ) -> None:
@@ -220,8 +218,8 @@ class BlockMask:
         cls,
         kv_num_blocks: Any,
         kv_indices: Any,
-        full_kv_num_blocks: Tensor | None = None,
-        full_kv_indices: Tensor | None = None,
+        full_kv_num_blocks: Any = None,
+        full_kv_indices: Any = None,
         BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
         mask_mod: Mod | None = None,
         seq_lengths: tuple[int, int] | None = None,
@@ -237,20 +235,22 @@ class BlockMask:
         turned: tuple[Any, ...] = (None,) * 4
         if compute_q_blocks:
             turned = (*_transposed(*blocks[:2]), *_transposed(*blocks[2:]))
-        return cls(seq_lengths, *blocks, *turned, size, mask_mod or noop_mask)
+        tables: dict[str, Any] = dict(zip(cls.LISTS, (*blocks, *turned), strict=True))
+        return cls(seq_lengths, BLOCK_SIZE=size, mask_mod=mask_mod or noop_mask, **tables)
 
-    def _with(self, change: Callable[[Tensor | None, Tensor | None], Any], mask_mod: Mod, lengths: Any) -> "BlockMask":
+    def _with(self, change: Callable[[Any, Any], Any], mask_mod: Mod, lengths: Any) -> "BlockMask":
         """The same mask after its lists of keys were changed."""
-        kept = change(self.kv_num_blocks, self.kv_indices)
-        full = change(self.full_kv_num_blocks, self.full_kv_indices)
-        return self.from_kv_blocks(*kept, *full, self.BLOCK_SIZE, mask_mod, lengths, self.q_indices is not None)
+        counts, indices = change(self.kv_num_blocks, self.kv_indices)
+        full, full_indices = change(self.full_kv_num_blocks, self.full_kv_indices)
+        both = self.q_indices is not None
+        return self.from_kv_blocks(counts, indices, full, full_indices, self.BLOCK_SIZE, mask_mod, lengths, both)
 
     def __getitem__(self, index: Any) -> "BlockMask":
         """The part of some samples, heads and blocks of queries; it keeps its dimensions, and can be looked at only."""
         index = index if isinstance(index, tuple) else (index,)
         index = tuple(slice(i, i + 1 or None) if isinstance(i, int) else i for i in index)
         return self._with(
-            lambda counts, indices: (None, None) if counts is None else (counts[index], indices[index]),  # type: ignore[index]
+            lambda counts, indices: (None, None) if counts is None else (counts[index], indices[index]),
             _mask_of_a_part,
             self.seq_lengths,
         )
@@ -278,7 +278,7 @@ class BlockMask:
             computed += int(self.full_kv_num_blocks.sum())
         return 100 * (1 - computed * math.prod(self.BLOCK_SIZE) / self.numel())
 
-    def to_dense(self) -> Tensor:
+    def to_dense(self) -> Any:
         """One for each block that is let through at least in part."""
         dense = _spread(self.kv_num_blocks, self.kv_indices)
         if self.full_kv_num_blocks is None or self.full_kv_indices is None:
@@ -287,8 +287,9 @@ class BlockMask:
 
     def to(self, device: Any) -> "BlockMask":
         """The same mask; there is one device."""
-        lists = [None if table is None else table.to(device) for table in (getattr(self, name) for name in self.LISTS)]
-        return BlockMask(self.seq_lengths, *lists, self.BLOCK_SIZE, self.mask_mod)  # type: ignore[arg-type]
+        tables = {name: getattr(self, name) for name in self.LISTS}
+        moved: dict[str, Any] = {name: table if table is None else table.to(device) for name, table in tables.items()}
+        return BlockMask(self.seq_lengths, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=self.mask_mod, **moved)
 
     def to_string(self, grid_size: int | tuple[int, int] = (20, 20), limit: int = 4) -> str:
         """The blocks drawn: black for those let through, grey where some of several are."""
@@ -343,27 +344,24 @@ def create_block_mask(
     ████
     ██████
     )
-    """  # noqa: W291 (PyTorch prints these spaces)
+    """
     if _wants_score(mask_mod):
         raise AssertionError(f"create-block_mask requires a mask_mod function! Got {mask_mod}")
     high, wide = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
     mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device)
     mask = torch.nn.functional.pad(mask, (0, -KV_LEN % wide, 0, -Q_LEN % high))
     blocks = mask.unflatten(3, (-1, wide)).unflatten(2, (-1, high)).sum((3, 5))
-    full = blocks == high * wide if separate_full_blocks else torch.zeros_like(blocks, dtype=torch.bool)
-    return BlockMask.from_kv_blocks(
-        *_listed((blocks > 0) & ~full),
-        *(_listed(full) if separate_full_blocks else (None, None)),
-        BLOCK_SIZE=(high, wide),
-        mask_mod=mask_mod,
-        seq_lengths=(Q_LEN, KV_LEN),
-    )
+    part, full, full_indices = blocks > 0, None, None
+    if separate_full_blocks:
+        full, full_indices = _listed(blocks == high * wide)
+        part = part & (blocks < high * wide)
+    return BlockMask.from_kv_blocks(*_listed(part), full, full_indices, (high, wide), mask_mod, (Q_LEN, KV_LEN))
 
 
 # Attention ------------------------------------------------------------------------------------------------------------
 
 
-def _check(query: Tensor, key: Tensor, value: Tensor, block_mask: BlockMask | None, enable_gqa: bool) -> None:
+def _check(query: Any, key: Any, value: Any, block_mask: BlockMask | None, enable_gqa: bool) -> None:
     """Refuse what does not fit together."""
     if query.size(-1) != key.size(-1):
         raise ValueError(
@@ -407,9 +405,9 @@ def _check(query: Tensor, key: Tensor, value: Tensor, block_mask: BlockMask | No
 
 
 def flex_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
+    query: Any,
+    key: Any,
+    value: Any,
     score_mod: Mod | None = None,
     block_mask: BlockMask | None = None,
     scale: float | None = None,
