@@ -114,7 +114,10 @@ def _checker(kind: type[Exception]) -> Callable[..., None]:
 
     def check(cond: Any, message: Callable[[], Any] | None = None) -> None:
         if not isinstance(cond, bool):
-            raise TypeError(f"cond must be a bool, but got {type(cond)}")
+            more = "For tensor conditions, use torch._check_tensor_all() to assert that all elements are true."
+            raise TypeError(
+                f"cond must be a bool, but got {f'a Tensor. {more}' if isinstance(cond, Tensor) else type(cond)}"
+            )
         if not cond:
             raise refusal(kind, _said(message))
 

@@ -73,17 +73,23 @@ def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> A
     return outs if p.outputs != 1 else outs[0]
 
 
-BY_NUMBER = frozenset(("add", "sub", "mul", "div"))  # rows that have another, `mul_number`, for halves and a number
+BY_NUMBER = frozenset(("mul", "div"))  # rows that have another, `mul_number`, for halves and a number
+WITH_ROUNDED_NUMBERS = frozenset(("pow_number", "pow_of_number"))
 
 
 def half_and_number(p: Primitive, inputs: Sequence[Any]) -> tuple[Tensor, float] | None:
-    """A tensor in half precision and a number: the number does not become a half, as 65536 and 1e-8 would be none."""
+    """A tensor in half precision times a number: the number does not become a half, as 65536 and 1e-8 would be none.
+
+    So it is in PyTorch, also for a number in a tensor that comes second; a number that is added is rounded before.
+    """
     one, two = inputs
-    if isinstance(two, Tensor) and p.name in ("add", "mul"):
+    if isinstance(two, Tensor) and p.name == "mul" and type(one) in (int, float):
         one, two = two, one
-    if isinstance(one, Tensor) and type(two) in (int, float) and plain(one.array.dtype) in HALVES:
-        return one, two
-    return None
+    if not isinstance(one, Tensor) or plain(one.array.dtype) not in HALVES:
+        return None
+    if isinstance(two, Tensor) and one.array.ndim and type(two.array) is np.ndarray and current_node(two) is None:
+        two = two.array.item() if two.array.ndim == 0 and two.array.dtype in FLOATS else two
+    return (one, two) if type(two) in (int, float) else None
 
 
 OURS = (Tensor, int, float, complex, np.ndarray, np.generic, Kind)
@@ -277,6 +283,8 @@ def in_float32(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -
     """Half precision is stored in 16 bits and computed in 32, as PyTorch does on the CPU."""
     half = arrays[0].dtype
     wide = tuple(array.astype(FLOAT32) if array.dtype in HALVES else array for array in arrays)
+    if p.name in WITH_ROUNDED_NUMBERS:
+        params = tuple(float(half.type(value)) if type(value) is float else value for value in params)
     y = p.forward(wide, *params) if p.variadic else p.forward(*wide, *params)
     if p.outputs != 1:
         return tuple(_narrow(part, half) for part in y)

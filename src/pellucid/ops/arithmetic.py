@@ -12,6 +12,7 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core.attention import HALVES
+from pellucid.core.careful import FLOAT32
 from pellucid.core.inplace import in_place
 from pellucid.core.large import minus, plus, products, times
 from pellucid.core.primitive import elementwise, same
@@ -33,7 +34,7 @@ from pellucid.ops.operation import (
     unary_samples,
 )
 from pellucid.ops.power import pow
-from pellucid.ops.select import kind_of
+from pellucid.ops.select import as_operand, kind_of
 from pellucid.ops.shape import zeros_like_row
 
 # --- sum and difference
@@ -79,10 +80,8 @@ def _in_single(g: Any, number: float, operator: Callable[[Any, Any], Any]) -> An
     return operator(g, number)
 
 
-# Half precision and a number, which stays what it is: core/careful.py calls them in the place of the rows above.
+# Half precision times a number, which stays what it is: core/careful.py calls them in the place of the rows above.
 for _called, _compute, _rule in (
-    ("add", operator.add, lambda g, v: g),
-    ("sub", operator.sub, lambda g, v: g),
     ("mul", operator.mul, lambda g, v: _in_single(g, v, operator.mul)),
     ("div", operator.truediv, lambda g, v: _in_single(g, v, operator.truediv)),
 ):
@@ -97,6 +96,17 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
     kind = dtypes.promote(operands).kind
     check_multiplier("alpha", alpha, kind)
     return other & bool(alpha) if kind == "b" else other * alpha
+
+
+def _with_alpha(row: Any, input: Any, other: Any, alpha: Any) -> Any:
+    """The row on `input` and `alpha * other`; of halves in float32, and rounded once, as PyTorch does it."""
+    scaled = [value.array if isinstance(value, Tensor) else value for value in (input, other)]
+    half = dtypes.promote(scaled)
+    if half not in HALVES or isinstance(alpha, Tensor):
+        return row(input, _scaled(input, other, alpha))
+    wide = [as_operand(each, half) if isinstance(each, Tensor) else half.type(each) for each in (input, other)]
+    first, second = (as_operand(x, FLOAT32) if isinstance(x, Tensor) else float(x) for x in wide)
+    return as_operand(row(first, second * float(half.type(alpha))), half)
 
 
 def _alpha_samples(draw: Draw) -> Iterable[Sample]:
@@ -116,7 +126,8 @@ def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
     """
     if last is not None:
         other, alpha = last, other
-    return add_row(input, other) if type(alpha) is int and alpha == 1 else add_row(input, _scaled(input, other, alpha))
+    plain = type(alpha) is int and alpha == 1
+    return add_row(input, other) if plain else _with_alpha(add_row, input, other, alpha)
 
 
 def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
@@ -128,7 +139,8 @@ def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
     """
     if last is not None:
         other, alpha = last, other
-    return sub_row(input, other) if type(alpha) is int and alpha == 1 else sub_row(input, _scaled(input, other, alpha))
+    plain = type(alpha) is int and alpha == 1
+    return sub_row(input, other) if plain else _with_alpha(sub_row, input, other, alpha)
 
 
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:

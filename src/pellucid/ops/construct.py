@@ -459,8 +459,8 @@ class TypedTensor:
         self.__name__ = name
         self.dtype = dtype
 
-    def __call__(self, *data: Any, device: Any = None) -> Tensor:
-        return _constructed(data, self.dtype.numpy, device)
+    def __call__(self, *data: Any, size: Any = None, device: Any = None) -> Tensor:
+        return _constructed(data if size is None else tuple(size), self.dtype.numpy, device)
 
     def __instancecheck__(self, value: object) -> bool:
         return isinstance(value, Tensor) and plain(value.array.dtype) is self.dtype.numpy

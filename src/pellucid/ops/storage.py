@@ -65,10 +65,13 @@ class UntypedStorage:
         return self
 
     def copy_(self, source: "UntypedStorage", non_blocking: bool | None = None) -> Any:
-        """Write the elements of another block of the same size."""
-        if len(source) != len(self):
-            raise refusal(RuntimeError, f"size does not match, self has {len(self)} elements but src {len(source)}")
-        self[:] = source._elements()
+        """Write the bytes of another block of the same size."""
+        if source.nbytes() != self.nbytes():
+            raise refusal(
+                RuntimeError, f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes"
+            )
+        self.as_elements(np.uint8)[...] = source.as_elements(np.uint8)
+        aliasing.note_write(self._owner, "storage")
         return self
 
     def cpu(self) -> Any:

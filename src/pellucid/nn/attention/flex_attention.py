@@ -1,91 +1,95 @@
-"""torch.nn.attention.flex_attention: attention whose scores and mask a function of the positions decides.
+"""Attention whose scores and mask are functions of where they stand: of the sample, the head, the query and the key.
 
-A `score_mod(score, b, h, q, kv)` changes a score, a `mask_mod(b, h, q, kv)` says which are allowed; both are written
-for one score and mapped over all of them. Scores are held as one array: a BlockMask saves no work here, and what it
-tells of its blocks is what PyTorch's tells.
+>>> import pellucid as torch
+>>> from pellucid.nn.attention.flex_attention import create_block_mask, flex_attention
+>>> causal = create_block_mask(lambda b, h, q, k: q >= k, None, None, 2, 2, device="cpu")
+>>> query = torch.tensor([[[[1.0], [2.0]]]], requires_grad=True)
+>>> flex_attention(query, query, query, lambda score, b, h, q, k: score - (q - k), causal)[0, 0]
+tensor([[1.0000],
+        [1.9526]], grad_fn=<SelectBackward0>)
+
+The scores are computed in full, as PyTorch computes them when nothing is compiled; and `mask_mod` alone says which of
+them count. The lists of blocks, which tell PyTorch's kernels what to leave out, are kept for who asks. Here gradients
+pass through; PyTorch has none on the CPU.
 """
 
 import inspect
+import itertools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import pellucid as torch
+from pellucid.core.provenance import here
 from pellucid.errors import explain
+from pellucid.transforms.batch import vmap
 
-__all__ = [
-    "AuxOutput", "AuxRequest", "BlockMask", "FlexKernelOptions", "and_masks", "create_block_mask", "create_mask",
-    "flex_attention", "noop_mask", "or_masks",
+__all__ = [  # noqa: RUF022 (PyTorch's order)
+    "BlockMask", "flex_attention", "AuxOutput", "AuxRequest", "FlexKernelOptions", "create_block_mask", "create_mask",
+    "or_masks", "and_masks", "noop_mask",
 ]  # fmt: skip
 
-SIZE = 128  # of a block, unless told
-
-
-class FlexKernelOptions(TypedDict, total=False):
-    """Settings of PyTorch's GPU kernels; taken, and of no effect."""
-
-    BACKEND: str
-    BLOCK_M: int
-    BLOCK_N: int
-    PRESCALE_QK: bool
-    ROWS_GUARANTEED_SAFE: bool
-    BLOCKS_ARE_CONTIGUOUS: bool
-    WRITE_DQ: bool
-    num_warps: int
-    num_stages: int
+Mod = Callable[..., Any]
+_mask_mod_signature = _score_mod_signature = Mod
+_DEFAULT_SPARSE_BLOCK_SIZE = 128
+FlexKernelOptions = dict  # what a program asks of kernels: accepted, and without effect
 
 
 class AuxRequest(NamedTuple):
-    """What to return besides the result."""
+    """What `flex_attention` shall return beside the result."""
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """What was asked for besides the result."""
+    """What was asked for with AuxRequest; None for the rest."""
 
     lse: Any = None
     max_scores: Any = None
 
 
 def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
-    """Everything may attend to everything.
-
-    >>> import pellucid as torch
-    >>> create_mask(noop_mask, None, None, 2, 2).all()
-    tensor(True)
-    """
+    """The mask that lets every query see every key."""
     return batch.new_ones((), dtype=torch.bool)
 
 
-def and_masks(*mask_mods: Callable[..., Any]) -> Callable[..., Any]:
-    """What all of the masks allow.
-
-    >>> import pellucid as torch
-    >>> near = and_masks(lambda b, h, q, kv: q >= kv, lambda b, h, q, kv: q - kv < 2)
-    >>> create_mask(near, None, None, 3, 3).int()
-    tensor([[[[1, 0, 0],
-              [1, 1, 0],
-              [0, 1, 1]]]], dtype=torch.int32)
-    """
-    return _joined(mask_mods, True, torch.bitwise_and)
+def _unmodified(score: Any, b: Any, h: Any, q: Any, kv: Any) -> Any:
+    return score
 
 
-def or_masks(*mask_mods: Callable[..., Any]) -> Callable[..., Any]:
-    """What one of the masks allows.
-
-    >>> import pellucid as torch
-    >>> either = or_masks(lambda b, h, q, kv: q == kv, lambda b, h, q, kv: kv == 0)
-    >>> create_mask(either, None, None, 3, 3).int()
-    tensor([[[[1, 0, 0],
-              [1, 1, 0],
-              [1, 0, 1]]]], dtype=torch.int32)
-    """
-    return _joined(mask_mods, False, torch.bitwise_or)
+def _mask_of_a_part(b: Any, h: Any, q: Any, kv: Any) -> Any:
+    raise RuntimeError(
+        explain(
+            "Cannot use mask_mod from a sliced BlockMask",
+            str(here()),
+            "the function of the whole mask would be asked for places in the part",
+            "create_block_mask(...) for the part",
+        )
+    )
 
 
-def _joined(mask_mods: tuple[Any, ...], start: bool, join: Callable[..., Any]) -> Callable[..., Any]:
+# A function of one place, asked at all places -------------------------------------------------------------------------
+
+
+def _everywhere(mod: Mod, *scores: Any, shape: Any) -> Any:
+    """What a function of (score,) batch, head, query and key gives at every place of a (B, H, Q, K) array."""
+    for dim in reversed(range(4)):
+        places = tuple(0 if dim == each else None for each in range(4))
+        mod = vmap(mod, in_dims=(*[0 for _ in scores], *places))
+    return mod(*scores, *[torch.arange(size) for size in shape])
+
+
+def _wants_score(mod: Mod) -> bool:
+    """Whether a function takes five arguments, the score first, or the four of a mask."""
+    parameters = inspect.signature(mod).parameters.values()
+    needed = sum(each.default is each.empty for each in parameters)
+    if needed not in (4, 5):
+        raise AssertionError(f"Expected 4 or 5 positional args, got {needed}")
+    return needed == 5
+
+
+def _combined(mask_mods: tuple[Mod, ...], start: bool, join: Callable[[Any, Any], Any]) -> Mod:
     if not all(callable(each) for each in mask_mods):
         raise RuntimeError(f"All inputs should be callable mask_mods: {mask_mods}")
 
@@ -98,73 +102,111 @@ def _joined(mask_mods: tuple[Any, ...], start: bool, join: Callable[..., Any]) -
     return mask
 
 
-def _takes_scores(mod: Callable[..., Any]) -> bool:
-    """Whether a function is a score_mod, of five arguments, and not a mask_mod, of four."""
-    needed = sum(each.default is inspect.Parameter.empty for each in inspect.signature(mod).parameters.values())
-    if needed not in (4, 5):
-        raise AssertionError(f"Expected 4 or 5 positional args, got {needed}")
-    return needed == 5
+def or_masks(*mask_mods: Mod) -> Mod:
+    """The mask that lets through what one of the masks lets through.
+
+    >>> import pellucid as torch
+    >>> create_mask(or_masks(lambda b, h, q, k: q == k, lambda b, h, q, k: k == 0), None, None, 3, 3)[0, 0]
+    tensor([[ True, False, False],
+            [ True,  True, False],
+            [ True, False,  True]])
+    """
+    return _combined(mask_mods, False, lambda one, other: one | other)
 
 
-def _mapped(mod: Callable[..., Any], sizes: tuple[int, ...], scores: tuple[Any, ...] = ()) -> Any:
-    """A function of one score and four positions, of all of them."""
-    for axis in (3, 2, 1, 0):  # the innermost map is over the keys
-        positions = tuple(0 if each == axis else None for each in range(4))
-        mod = torch.vmap(mod, in_dims=(0,) * len(scores) + positions)
-    result: Any = mod(*scores, *(torch.arange(size) for size in sizes))
-    return result
+def and_masks(*mask_mods: Mod) -> Mod:
+    """The mask that lets through what all of the masks let through.
+
+    >>> import pellucid as torch
+    >>> create_mask(and_masks(lambda b, h, q, k: q >= k, lambda b, h, q, k: q - k < 2), None, None, 3, 3)[0, 0]
+    tensor([[ True, False, False],
+            [ True,  True, False],
+            [False,  True,  True]])
+    """
+    return _combined(mask_mods, True, lambda one, other: one & other)
 
 
 def create_mask(
-    mod_fn: Callable[..., Any], B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None
-) -> Any:
-    """The mask that a function makes, an entry for each score; of a score_mod, what it does not make minus infinity.
+    mod_fn: Mod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None
+) -> Any:  # fmt: skip
+    """A mask as a tensor of truth values (B, H, Q_LEN, KV_LEN); a function of scores hides what it sets to -inf.
 
     >>> import pellucid as torch
-    >>> create_mask(lambda b, h, q, kv: q >= kv, 1, 1, 2, 2)
-    tensor([[[[ True, False],
-              [ True,  True]]]])
+    >>> create_mask(lambda b, h, q, k: q >= k, None, None, 2, 2)[0, 0]
+    tensor([[ True, False],
+            [ True,  True]])
     """
-    sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
-    if _takes_scores(mod_fn):
-        return ~torch.isneginf(_mapped(mod_fn, sizes, (torch.zeros(sizes),)))
-    return _mapped(mod_fn, sizes)
+    shape = (B or 1, H or 1, Q_LEN, KV_LEN)
+    if _wants_score(mod_fn):
+        return ~torch.isneginf(_everywhere(mod_fn, torch.zeros(shape, device=device), shape=shape))
+    return _everywhere(mod_fn, shape=shape)
+
+
+# Lists of blocks ------------------------------------------------------------------------------------------------------
 
 
 def _listed(dense: Any) -> tuple[Any, Any]:
-    """How many blocks of each row are there, and their columns first."""
-    order = torch.argsort(dense.int(), dim=-1, descending=True, stable=True)
-    return dense.sum(-1).int(), order.int()
+    """How many blocks of each row there are, and which: those that are there come first."""
+    dense = dense.to(torch.int32)
+    order = torch.argsort(dense, dim=-1, descending=True, stable=True)
+    return dense.sum(-1).to(torch.int32), order.to(torch.int32).contiguous()
 
 
-def _spread(count: Any, columns: Any) -> Any:
-    """The opposite of `_listed`: 1 where a block is."""
-    held = (torch.arange(columns.shape[-1]) < count.unsqueeze(-1)).int()
-    return torch.zeros_like(columns).scatter(-1, columns.long(), held)
+def _spread(counts: Any, indices: Any) -> Any:
+    """Zeros and ones that say of each block whether the lists have it."""
+    *outer, columns = indices.shape
+    there = torch.arange(columns) < counts.unsqueeze(-1)
+    beside = torch.zeros(*outer, columns + 1, dtype=torch.int32)  # what stands behind the counted ones goes to the end
+    return beside.scatter_(-1, torch.where(there, indices, columns).long(), 1)[..., :columns]
 
 
-def _of_queries(count: Any, columns: Any) -> tuple[Any, Any]:
-    """The same blocks listed by columns."""
-    return (None, None) if count is None or columns is None else _listed(_spread(count, columns).transpose(-2, -1))
+def _transposed(counts: Any, indices: Any) -> tuple[Any, Any]:
+    if counts is None or indices is None:
+        return None, None
+    return _listed(_spread(counts, indices).transpose(-2, -1))
+
+
+def _cut(counts: Any, indices: Any, rows: int, columns: int) -> tuple[Any, Any]:
+    if counts is None or indices is None:
+        return None, None
+    indices, counts = indices[:, :, :rows, :columns], counts[:, :, :rows].clamp(max=columns)
+    return (indices < counts[..., None]).sum(-1).to(torch.int32), indices
 
 
 class BlockMask:
-    """A mask as blocks of scores: which hold something, and which of these are wholly allowed.
+    """A mask as a function, and which blocks of queries and keys it lets through, wholly or in part.
 
     >>> import pellucid as torch
-    >>> mask = create_block_mask(lambda b, h, q, kv: q >= kv, 1, 1, 256, 256)
-    >>> mask.shape, mask.sparsity(), mask.to_dense().tolist()
-    ((1, 1, 256, 256), 25.0, [[[[1, 0], [1, 1]]]])
+    >>> mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 4, 4, BLOCK_SIZE=2)
+    >>> mask.shape, mask.sparsity(), mask.to_dense()
+    ((1, 1, 4, 4), 25.0, tensor([[[[1, 0],
+              [1, 1]]]], dtype=torch.int32))
     """
 
+    LISTS = (
+        "kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices",
+        "q_num_blocks", "q_indices", "full_q_num_blocks", "full_q_indices",
+    )  # fmt: skip
+
     def __init__(
-        self, seq_lengths: tuple[int, int], kv_num_blocks: Any, kv_indices: Any,
-        full_kv_num_blocks: Any, full_kv_indices: Any, q_num_blocks: Any,
-        q_indices: Any, full_q_num_blocks: Any, full_q_indices: Any,
-        BLOCK_SIZE: tuple[int, int], mask_mod: Callable[..., Any],
-    ) -> None:  # fmt: skip
+        self,
+        seq_lengths: tuple[int, int],
+        kv_num_blocks: Any,
+        kv_indices: Any,
+        full_kv_num_blocks: Any,
+        full_kv_indices: Any,
+        q_num_blocks: Any,
+        q_indices: Any,
+        full_q_num_blocks: Any,
+        full_q_indices: Any,
+        BLOCK_SIZE: tuple[int, int] = (_DEFAULT_SPARSE_BLOCK_SIZE, _DEFAULT_SPARSE_BLOCK_SIZE),
+        mask_mod: Mod = noop_mask,
+    ) -> None:
         if kv_indices.dim() < 2:
             raise RuntimeError("BlockMask must have at least 2 dimensions")
+        for kind, one, other in (("kv", full_kv_num_blocks, full_kv_indices), ("q", full_q_num_blocks, full_q_indices)):
+            if (one is None) != (other is None):
+                raise AssertionError(f"full_{kind}_num_blocks and full_{kind}_indices must be both provided or omitted")
         self.seq_lengths, self.BLOCK_SIZE, self.mask_mod = seq_lengths, BLOCK_SIZE, mask_mod
         self.kv_num_blocks, self.kv_indices = kv_num_blocks, kv_indices
         self.full_kv_num_blocks, self.full_kv_indices = full_kv_num_blocks, full_kv_indices
@@ -173,181 +215,233 @@ class BlockMask:
 
     @classmethod
     def from_kv_blocks(
-        cls, kv_num_blocks: Any, kv_indices: Any, full_kv_num_blocks: Any = None,
-        full_kv_indices: Any = None, BLOCK_SIZE: int | tuple[int, int] = SIZE,
-        mask_mod: Callable[..., Any] | None = None, seq_lengths: tuple[int, int] | None = None,
+        cls,
+        kv_num_blocks: Any,
+        kv_indices: Any,
+        full_kv_num_blocks: Any = None,
+        full_kv_indices: Any = None,
+        BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
+        mask_mod: Mod | None = None,
+        seq_lengths: tuple[int, int] | None = None,
         compute_q_blocks: bool = True,
-    ) -> "BlockMask":  # fmt: skip
-        """A mask of given lists of blocks."""
+    ) -> "BlockMask":
+        """A mask from the blocks of keys that each block of queries looks at."""
+        size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
         if kv_indices.dim() < 2:
             raise RuntimeError("BlockMask must have at least 2 dimensions")
-        if (full_kv_num_blocks is None) != (full_kv_indices is None):
-            raise AssertionError("full_kv_num_blocks and full_kv_indices must be both provided or omitted")
-        size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
-        rows, columns = kv_indices.shape[-2:]
-        lengths = seq_lengths or (rows * size[0], columns * size[1])
-        by_queries: tuple[Any, Any, Any, Any] = (None, None, None, None)
+        if seq_lengths is None:
+            seq_lengths = (kv_indices.shape[-2] * size[0], kv_indices.shape[-1] * size[1])
+        blocks = (kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices)
+        turned: tuple[Any, ...] = (None,) * 4
         if compute_q_blocks:
-            by_queries = (*_of_queries(kv_num_blocks, kv_indices), *_of_queries(full_kv_num_blocks, full_kv_indices))
-        return cls(
-            lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, *by_queries, size,
-            mask_mod or noop_mask,
-        )  # fmt: skip
+            turned = (*_transposed(*blocks[:2]), *_transposed(*blocks[2:]))
+        tables: dict[str, Any] = dict(zip(cls.LISTS, (*blocks, *turned), strict=True))
+        return cls(seq_lengths, BLOCK_SIZE=size, mask_mod=mask_mod or noop_mask, **tables)
+
+    def _with(self, change: Callable[[Any, Any], Any], mask_mod: Mod, lengths: Any) -> "BlockMask":
+        """The same mask after its lists of keys were changed."""
+        counts, indices = change(self.kv_num_blocks, self.kv_indices)
+        full, full_indices = change(self.full_kv_num_blocks, self.full_kv_indices)
+        both = self.q_indices is not None
+        return self.from_kv_blocks(counts, indices, full, full_indices, self.BLOCK_SIZE, mask_mod, lengths, both)
+
+    def __getitem__(self, index: Any) -> "BlockMask":
+        """The part of some samples, heads and blocks of queries; it keeps its dimensions, and can be looked at only."""
+        index = index if isinstance(index, tuple) else (index,)
+        index = tuple(slice(i, i + 1 or None) if isinstance(i, int) else i for i in index)
+        return self._with(
+            lambda counts, indices: (None, None) if counts is None else (counts[index], indices[index]),
+            _mask_of_a_part,
+            self.seq_lengths,
+        )
+
+    def _adjust(self, new_q_len: int, new_kv_len: int) -> "BlockMask":
+        """The upper left corner, for shorter sequences."""
+        rows, columns = -(-new_q_len // self.BLOCK_SIZE[0]), -(-new_kv_len // self.BLOCK_SIZE[1])
+        return self._with(
+            lambda counts, indices: _cut(counts, indices, rows, columns), self.mask_mod, (new_q_len, new_kv_len)
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Batch, heads, queries, keys."""
+        """(B, H, Q_LEN, KV_LEN)."""
         return (*self.kv_indices.shape[:-2], *self.seq_lengths)
 
     def numel(self) -> int:
-        """How many scores there are."""
+        """How many places the mask has, those included that it leaves out."""
         return math.prod(self.shape)
 
     def sparsity(self) -> float:
-        """The share of scores in blocks without any that is allowed, in per cent."""
-        blocks = self.kv_num_blocks.sum().item()
+        """How many per cent of the places lie in blocks that are left out."""
+        computed = int(self.kv_num_blocks.sum())
         if self.full_kv_num_blocks is not None:
-            blocks += self.full_kv_num_blocks.sum().item()
-        return 100 * (1 - blocks * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1] / self.numel())
+            computed += int(self.full_kv_num_blocks.sum())
+        return 100 * (1 - computed * math.prod(self.BLOCK_SIZE) / self.numel())
 
     def to_dense(self) -> Any:
-        """1 for each block that holds something allowed."""
-        found = _spread(self.kv_num_blocks, self.kv_indices)
-        if self.full_kv_num_blocks is not None and self.full_kv_indices is not None:
-            found = found | _spread(self.full_kv_num_blocks, self.full_kv_indices)
-        return found
+        """One for each block that is let through at least in part."""
+        dense = _spread(self.kv_num_blocks, self.kv_indices)
+        if self.full_kv_num_blocks is None or self.full_kv_indices is None:
+            return dense
+        return dense | _spread(self.full_kv_num_blocks, self.full_kv_indices)
 
     def to(self, device: Any) -> "BlockMask":
-        """The mask itself: there is one device."""
-        torch.device(device)
-        return self
+        """The same mask; there is one device."""
+        tables = {name: getattr(self, name) for name in self.LISTS}
+        moved: dict[str, Any] = {name: table if table is None else table.to(device) for name, table in tables.items()}
+        return BlockMask(self.seq_lengths, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=self.mask_mod, **moved)
 
-    def __getitem__(self, index: Any) -> "BlockMask":
-        """The blocks of some batches, heads and rows; a mask_mod must be given anew, for positions have moved."""
-        parts = (*(index if isinstance(index, tuple) else (index,)), slice(None), slice(None), slice(None))[:3]
-        sizes = self.kv_num_blocks.shape
-        kept = tuple(
-            slice(i % size, i % size + 1) if isinstance(i, int) else i for i, size in zip(parts, sizes, strict=False)
-        )
-        full = self.full_kv_num_blocks is not None and self.full_kv_indices is not None
-        return BlockMask.from_kv_blocks(
-            self.kv_num_blocks[kept], self.kv_indices[kept],
-            self.full_kv_num_blocks[kept] if full else None,
-            self.full_kv_indices[kept] if full else None,
-            self.BLOCK_SIZE, _of_a_part, self.seq_lengths, self.q_indices is not None,
-        )  # fmt: skip
+    def to_string(self, grid_size: int | tuple[int, int] = (20, 20), limit: int = 4) -> str:
+        """The blocks drawn: black for those let through, grey where some of several are."""
+        dense = self.to_dense().float()
+        rows, columns = dense.shape[-2:]
+        most = (grid_size, grid_size) if isinstance(grid_size, int) else grid_size
+        high, wide = (max(1, -(-size // at_most)) for size, at_most in zip((rows, columns), most, strict=True))
+        drawn = []
+        for number, place in enumerate(itertools.product(*[range(size) for size in dense.shape[:-2]])):
+            if number == limit:
+                drawn += ["...", "To print out more, set BlockMask.to_string(limit=N)"]
+                drawn += ["You can also index (BlockMask[batch, head]) to choose a specific batch or head"]
+                break
+            picture = f"{place}\n"
+            for row in range(0, rows, high):
+                for column in range(0, columns, wide):
+                    part = float(dense[place][row : row + high, column : column + wide].mean())
+                    picture += 2 * ("█" if part == 1 else " " if part == 0 else "░")
+                picture += "\n"
+            drawn.append(picture)
+        return "\n".join(drawn)
+
+    def __str__(self) -> str:
+        return f"BlockMask(shape={self.shape}, sparsity={self.sparsity():.2f}%, \n{self.to_string().strip()}\n)"
 
     def __repr__(self) -> str:
-        lists = [
-            f"{full}{side}_{part}"
-            for side in ("kv", "q")
-            for full in ("", "full_")
-            for part in ("num_blocks", "indices")
-        ]
-        shapes = [(name, getattr(self, name)) for name in lists]
-        lines = [f"{name}={None if each is None else each.shape}" for name, each in shapes]
+        lists = [(name, getattr(self, name)) for name in self.LISTS]
+        lines = [f"{name}={None if table is None else table.shape}" for name, table in lists]
         lines += [f"BLOCK_SIZE={self.BLOCK_SIZE}", f"shape={self.shape}", f"sparsity={self.sparsity():.2f}%"]
-        lines += [f"mask_mod={getattr(self.mask_mod, '__name__', self.mask_mod)}"]
+        lines.append(f"mask_mod={getattr(self.mask_mod, '__name__', self.mask_mod)}")
         return "BlockMask(\n    " + ",\n    ".join(lines) + "\n)"
 
 
-def _of_a_part(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
-    raise RuntimeError(
-        explain(
-            "Cannot use mask_mod from a sliced BlockMask",
-            why="its positions would be those of the whole mask",
-            try_="part.mask_mod = lambda b, h, q, kv: whole.mask_mod(b, h, q + offset, kv)",
-        )
-    )
-
-
 def create_block_mask(
-    mask_mod: Callable[..., Any], B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None,
-    BLOCK_SIZE: int | tuple[int, int] = SIZE, _compile: bool = False, separate_full_blocks: bool = True,
-) -> BlockMask:  # fmt: skip
-    """The blocks of a mask_mod.
+    mask_mod: Mod,
+    B: int | None,
+    H: int | None,
+    Q_LEN: int,
+    KV_LEN: int,
+    device: Any = None,
+    BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
+    _compile: bool = False,
+    separate_full_blocks: bool = True,
+) -> BlockMask:
+    """A mask for `flex_attention`, from the function that says where a query may look.
 
     >>> import pellucid as torch
-    >>> create_block_mask(lambda b, h, q, kv: q >= kv, None, None, 512, 512).kv_num_blocks
-    tensor([[[1, 1, 1, 1]]], dtype=torch.int32)
+    >>> print(create_block_mask(lambda b, h, q, k: q >= k, None, None, 6, 6, BLOCK_SIZE=2))
+    BlockMask(shape=(1, 1, 6, 6), sparsity=33.33%,
+    (0, 0)
+    ██
+    ████
+    ██████
+    )
     """
-    if _takes_scores(mask_mod):
+    if _wants_score(mask_mod):
         raise AssertionError(f"create-block_mask requires a mask_mod function! Got {mask_mod}")
-    height, width = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
-    mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN)
-    mask = torch.nn.functional.pad(mask, (0, -KV_LEN % width, 0, -Q_LEN % height))
-    blocks = mask.unflatten(-1, (-1, width)).unflatten(-3, (-1, height))
-    allowed = blocks.sum((-3, -1))
-    full: Any = (allowed == height * width) & separate_full_blocks
-    count, columns = _listed(full) if separate_full_blocks else (None, None)
-    parts = _listed((allowed > 0) & ~full)
-    return BlockMask.from_kv_blocks(*parts, count, columns, (height, width), mask_mod, (Q_LEN, KV_LEN))
+    high, wide = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
+    mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device)
+    mask = torch.nn.functional.pad(mask, (0, -KV_LEN % wide, 0, -Q_LEN % high))
+    blocks = mask.unflatten(3, (-1, wide)).unflatten(2, (-1, high)).sum((3, 5))
+    part, full, full_indices = blocks > 0, None, None
+    if separate_full_blocks:
+        full, full_indices = _listed(blocks == high * wide)
+        part = part & (blocks < high * wide)
+    return BlockMask.from_kv_blocks(*_listed(part), full, full_indices, (high, wide), mask_mod, (Q_LEN, KV_LEN))
+
+
+# Attention ------------------------------------------------------------------------------------------------------------
+
+
+def _check(query: Any, key: Any, value: Any, block_mask: BlockMask | None, enable_gqa: bool) -> None:
+    """Refuse what does not fit together."""
+    if query.size(-1) != key.size(-1):
+        raise ValueError(
+            "Expect query and key/value to have the same embedding dimension "
+            f"but got E={query.size(-1)} and E={key.size(-1)}."
+        )
+    if not query.dim() == key.dim() == value.dim() == 4:
+        raise NotImplementedError("NYI: query, key, and value must be 4D tensors")
+    of_queries, of_keys = query.size(1), key.size(1)
+    if not enable_gqa and of_queries != of_keys:
+        raise ValueError(
+            "Expect query and key/value to have the same number of heads "
+            f"but got Hq={of_queries} and Hkv={of_keys}. Try setting enable_gqa=True for GQA."
+        )
+    if of_queries % of_keys:
+        raise ValueError(
+            "Expect number of query heads to be a multiple of kv heads for GQA "
+            f"but got Hq={of_queries} and Hkv={of_keys}."
+        )
+    if block_mask is None:
+        if query.size(0) != key.size(0):
+            raise ValueError(
+                "Expect query and key/value to have the same batch size, or non-none block_mask, "
+                f"but got block_mask=None, Bq={query.size(0)}, and Bkv={key.size(0)}."
+            )
+        return
+    if block_mask.mask_mod is _mask_of_a_part:
+        _mask_of_a_part(None, None, None, None)
+    lengths = (query.size(-2), key.size(-2))
+    if lengths != tuple(block_mask.seq_lengths):
+        short = lengths[0] > block_mask.seq_lengths[0] or lengths[1] > block_mask.seq_lengths[1]
+        raise ValueError(
+            explain(
+                f"block_mask was created for block_mask.shape={block_mask.shape} but got q_len={lengths[0]} and "
+                f"kv_len={lengths[1]}",
+                str(here()),
+                f"the block mask was created for a {'smaller' if short else 'larger'} length than it is used for",
+                "create_block_mask with these lengths" + ("" if short else ", or block_mask._adjust(q_len, kv_len)"),
+            )
+        )
 
 
 def flex_attention(
-    query: Any, key: Any, value: Any, score_mod: Callable[..., Any] | None = None,
-    block_mask: BlockMask | None = None, scale: float | None = None, enable_gqa: bool = False,
-    return_lse: bool = False, kernel_options: Any = None, *, return_aux: AuxRequest | None = None,
-) -> Any:  # fmt: skip
-    """Attention with scores changed by `score_mod` and those alone that `block_mask` allows.
+    query: Any,
+    key: Any,
+    value: Any,
+    score_mod: Mod | None = None,
+    block_mask: BlockMask | None = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    return_lse: bool = False,
+    kernel_options: Any = None,
+    *,
+    return_aux: AuxRequest | None = None,
+) -> Any:
+    """Attention; `score_mod(score, b, h, q, k)` changes each score, `block_mask` hides some of them.
 
     >>> import pellucid as torch
-    >>> q, k, v = torch.randn(3, 1, 2, 4, 8).unbind()
-    >>> causal = create_block_mask(lambda b, h, q, kv: q >= kv, None, None, 4, 4)
-    >>> result = flex_attention(q, k, v, block_mask=causal)
-    >>> torch.allclose(result, torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True), atol=1e-6)
+    >>> x = torch.arange(8.0).reshape(1, 1, 4, 2)
+    >>> nearest = create_block_mask(lambda b, h, q, k: q == k, None, None, 4, 4)
+    >>> bool((flex_attention(x, x, x, block_mask=nearest) == x).all())
     True
     """
     _check(query, key, value, block_mask, enable_gqa)
     if return_lse and return_aux is not None:
-        raise ValueError("Cannot specify both return_lse and return_aux: return_aux=AuxRequest(lse=True) is enough")
-    groups = query.shape[1] // key.shape[1]
-    key, value = (each.repeat_interleave(groups, 1).expand(query.shape[0], -1, -1, -1) for each in (key, value))
-    precision = torch.float64 if query.dtype == torch.float64 else torch.float32
-    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = query.to(precision) @ key.to(precision).transpose(-2, -1) * factor
+        raise ValueError("Cannot specify both return_lse and return_aux. Write return_aux=AuxRequest(lse=True).")
+    groups = query.size(1) // key.size(1)
+    key, value = (each.repeat_interleave(groups, 1).expand(query.size(0), -1, -1, -1) for each in (key, value))
+    exact = torch.float64 if query.dtype == torch.float64 else torch.float32
+    scores = query.to(exact) @ key.to(exact).transpose(-2, -1)
+    scores = scores * (1 / math.sqrt(query.size(-1)) if scale is None else scale)
     if score_mod is not None:
-        scores = _mapped(score_mod, tuple(scores.shape), (scores,)).to(precision)
+        scores = _everywhere(score_mod, scores, shape=scores.shape).to(exact)
     if block_mask is not None:
-        scores = scores.masked_fill(~_mapped(block_mask.mask_mod, tuple(scores.shape)), -math.inf)
-    nothing = (scores == -math.inf).all(-1, keepdim=True)  # a query that sees no key gives zeros, and no NaN backwards
-    weights = torch.softmax(scores.masked_fill(nothing, 0.0), -1).masked_fill(nothing, 0.0)
+        scores = scores.masked_fill(~_everywhere(block_mask.mask_mod, shape=scores.shape), -math.inf)
+    hidden = (scores == -math.inf).all(-1, keepdim=True)
+    weights = scores.masked_fill(hidden, 0.0).softmax(-1).masked_fill(hidden, 0.0)  # who sees nothing gets zeros
     result = weights.to(query.dtype) @ value.to(query.dtype)
-    if not (return_lse or return_aux):
-        return result
-    lse = scores.masked_fill(nothing, 0.0).logsumexp(-1).masked_fill(nothing[..., 0], -math.inf)
-    if return_aux is None:
-        return result, lse
-    return result, AuxOutput(lse if return_aux.lse else None, scores.amax(-1) if return_aux.max_scores else None)
-
-
-def _check(query: Any, key: Any, value: Any, block_mask: BlockMask | None, enable_gqa: bool) -> None:
-    if not query.dim() == key.dim() == value.dim() == 4:
-        raise NotImplementedError("NYI: query, key, and value must be 4D tensors")
-    if query.shape[-1] != key.shape[-1]:
-        raise ValueError(
-            f"Expect query and key/value to have the same embedding dimension but got "
-            f"E={query.shape[-1]} and E={key.shape[-1]}."
+    if return_aux is not None:
+        return result, AuxOutput(
+            scores.logsumexp(-1) if return_aux.lse else None, scores.amax(-1) if return_aux.max_scores else None
         )
-    heads, shared = query.shape[1], key.shape[1]
-    if heads != shared and not enable_gqa:
-        raise ValueError(
-            f"Expect query and key/value to have the same number of heads but got Hq={heads} and Hkv={shared}. "
-            "Try setting enable_gqa=True for GQA."
-        )
-    if heads % shared:
-        raise ValueError(
-            f"Expect number of query heads to be a multiple of kv heads for GQA but got Hq={heads} and Hkv={shared}."
-        )
-    if query.shape[0] != key.shape[0] and block_mask is None:
-        raise ValueError(
-            "Expect query and key/value to have the same batch size, or non-none block_mask, "
-            f"but got block_mask=None, Bq={query.shape[0]}, and Bkv={key.shape[0]}."
-        )
-    if block_mask is not None and block_mask.mask_mod is _of_a_part:
-        block_mask.mask_mod(query, query, query, query)
-    if block_mask is not None and block_mask.shape[-2:] != (query.shape[-2], key.shape[-2]):
-        raise ValueError(
-            f"block_mask was created for block_mask.shape={block_mask.shape} but got q_len={query.shape[-2]} "
-            f"and kv_len={key.shape[-2]}. Create a new block mask with the right lengths."
-        )
+    return (result, scores.logsumexp(-1)) if return_lse else result
