@@ -1,10 +1,12 @@
 """Kernels in machine code: the language says what Python says, the pool computes every row once, NumPy agrees."""
 
+import ctypes
 import math
 import os
 import subprocess
 import sys
 import threading
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -12,8 +14,9 @@ import pytest
 import pellucid as torch
 from pellucid.core import large
 from pellucid.native import kernel as kernels
-from pellucid.native import native, words
+from pellucid.native import native, products, words
 from pellucid.native.language import Unknown, Writer
+from pellucid.native.vectors import strip
 from pellucid.native.words import Array, Indices, gemm, least, most
 
 needs_llvm = pytest.mark.skipif(not kernels.available(), reason="llvmlite is not installed (extra: compile)")
@@ -88,7 +91,7 @@ def a_call_of_a_result(first: int, last: int, x: Array) -> None:
 )  # fmt: skip
 def test_what_the_language_lacks_is_refused_with_its_words(wrong, words):
     with pytest.raises(Unknown, match=f"a kernel cannot say: {words}"):
-        Writer("float").kernel("wrong", wrong)
+        Writer("float", products.address).kernel("wrong", wrong)
 
 
 def test_the_words_are_right_as_plain_python_too():
@@ -122,11 +125,12 @@ def test_the_loops_of_large_arrays_say_what_numpy_says(dtype):
 
 @needs_llvm
 def test_rows_are_added_up_in_parts():
-    rows = np.random.default_rng(0).normal(size=(7, 3))
+    count = 2 * large.BLOCK - 5
+    rows = np.random.default_rng(0).normal(size=(count, 3))
     sums = np.zeros((2, 3))
-    large.leading_sum_loop.function(0, 4, rows.reshape(-1), sums.reshape(-1), 3, 4)
-    large.leading_sum_loop.function(4, 7, rows.reshape(-1), sums.reshape(-1), 3, 4)
-    np.testing.assert_allclose(sums, [rows[:4].sum(0), rows[4:].sum(0)], rtol=1e-14)
+    for block in (0, 1):
+        large.leading_sum_loop.function(block, block + 1, rows.reshape(-1), sums.reshape(-1), 3, count)
+    np.testing.assert_allclose(sums, [rows[: large.BLOCK].sum(0), rows[large.BLOCK :].sum(0)], rtol=1e-13)
     tall = np.random.default_rng(1).normal(size=(3, 1001, 40))  # more than one part: the last is not full
     np.testing.assert_allclose(large.leading_sum(tall, 2), tall.sum((0, 1)), rtol=1e-11)
 
@@ -277,6 +281,7 @@ def test_threads_that_call_at_once_each_get_their_own_result():
 
 THREADS = """
 import threading
+from functools import lru_cache
 import pellucid as torch
 x = torch.randn(600, 600)
 counts = []
@@ -355,6 +360,84 @@ def test_a_product_inside_a_kernel(dtype):
     strided_gemm(2, 1 << 20, a, b, c)
     np.testing.assert_allclose(c, expected, rtol=1e-5)
     assert not np.array_equal(c[0, :3], c[1, :3])
+
+
+# --- our matrix products
+
+
+@lru_cache(maxsize=2)
+def _product(dtype):
+    """Our product as a function of Python, on any processor: LLVM cuts vectors into what there is."""
+    from pellucid.native.llvm import compiled
+
+    number = ctypes.c_float if dtype == np.float32 else ctypes.c_double
+    name, whole, place = f"pellucid_tested_product_{np.dtype(dtype).char}", ctypes.c_int64, ctypes.c_void_p
+    signature = ctypes.CFUNCTYPE(
+        None, *(ctypes.c_int32,) * 3, *(whole,) * 3, number, *(place, whole) * 2, number, place, whole
+    )
+    return signature(compiled(products.assembly(name, kernels.FLOATING[np.dtype(dtype)]))(name))
+
+
+@needs_llvm
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("across_b", [0, 1])
+@pytest.mark.parametrize("across_a", [0, 1])
+def test_our_products_are_right_up_to_their_edges(dtype, across_a, across_b):
+    """Each remainder of rows and columns and sums of more than one panel; nothing beside the result is touched."""
+    rng = np.random.default_rng(0)
+    sizes = [(m, n, k) for m in (*range(1, 14), 24) for n, k in ((1, 3), (15, 40), (17, 1), (33, 16), (70, 17))]
+    deep = products.DEPTH
+    for m, n, k in [*sizes, (5, 9, deep), (13, 40, deep + 5), (30, 64, 2 * deep), (2, 2, 0)]:
+        a = rng.normal(size=(k, m + 2) if across_a else (m, k + 2)).astype(dtype)
+        b = rng.normal(size=(n, k + 1) if across_b else (k, n + 1)).astype(dtype)
+        whole = rng.normal(size=(m + 2, n + 3)).astype(dtype)
+        first, second = a[:, :m].T if across_a else a[:, :k], b[:, :k].T if across_b else b[:, :n]
+        for alpha, beta in ((1.0, 0.0), (0.5, 1.0), (2.0, 0.25)):
+            c, expected = whole.copy(), whole.copy()
+            if not beta:
+                c[1:-1, 1:-2] = np.nan  # what is not asked for is not read
+            old = beta * whole[1:-1, 1:-2] if beta else 0
+            expected[1:-1, 1:-2] = alpha * (first.astype(np.float64) @ second) + old
+            place = c[1:-1, 1:-2].ctypes.data
+            steps = a.shape[1], b.shape[1], c.shape[1]
+            _product(dtype)(
+                101, 111 + across_a, 111 + across_b, m, n, k, alpha, a.ctypes.data, steps[0], b.ctypes.data, steps[1],
+                beta, place, steps[2],
+            )  # fmt: skip
+            np.testing.assert_allclose(c, expected, atol=1e-4 if dtype == np.float32 else 1e-12)
+            c[1:-1, 1:-2] = expected[1:-1, 1:-2] = 0
+            np.testing.assert_array_equal(c, expected)
+
+
+@needs_llvm
+@pytest.mark.parametrize("across_b", [0, 1])
+def test_our_products_in_plain_python(across_b):
+    """The loops mean in Python what they do as machine code."""
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(15, 20)), rng.normal(size=(23, 20) if across_b else (20, 23))
+    c, panel = np.ones((15, 23)), np.empty(products.DEPTH * 16)
+    products.multiply(0, across_b, 15, 23, 20, 2.0, a, 20, b, b.shape[1], 0.5, c, 23, panel, 16)
+    np.testing.assert_allclose(c, 2 * a @ (b.T if across_b else b) + 0.5, rtol=1e-13)
+
+
+@native
+def copied_strip(first: int, last: int, x: Array, columns: Array, left: int, right: int, width: int) -> None:
+    for _ in range(first, last):
+        strip(x, 0, left, right, columns, 0, width)
+
+
+@needs_llvm
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_strip_is_zero_outside_its_line(dtype):
+    x = np.arange(1, 81, dtype=dtype)
+    for width in (1, 7, 8, 16, 17, 40):
+        for left, right in ((0, width), (2, width - 1), (3, 3), (width, width), (0, 1)):
+            out, plain = np.full(64, -1, dtype), np.full(64, -1, dtype)
+            copied_strip(1, 1, x, out, left, right, width)
+            copied_strip.function(0, 1, x, plain, left, right, width)
+            np.testing.assert_array_equal(out[:width], plain[:width])
+            assert out[:width].sum() == x[left : max(left, min(right, width))].sum()
+            assert np.all(out[width + 16 :] == -1)  # at most the rest of a vector is written beyond
 
 
 # --- the operations that have both forms: NumPy's and the compiled one

@@ -110,6 +110,7 @@ def call_what_is_not_an_operation() -> None:
     recorded_gradient(y, leaf)
     recorded_gradient(pellucid.normal(x, 1.0) + pellucid.bernoulli(x.sigmoid()), leaf)
     recorded_gradient(np.cbrt(x), leaf)
+    recorded_gradient(((x.half() * 2.0 + 1.0 - 0.5) / 3.0).double(), leaf)  # half precision and numbers
     recorded_gradient(pellucid.fake_quantize_per_tensor_affine(x, 0.1, 0, 0, 10), leaf)
     call_other_dimensions(leaf)
     pellucid.func.jacfwd(pellucid.func.jacrev(lambda v: (v * v).sum()))(x.detach())

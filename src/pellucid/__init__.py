@@ -164,6 +164,15 @@ _FROM = {
             "SymFloat",
             "SymInt",
             "_assert",
+            "_assert_async",
+            "_check",
+            "_check_index",
+            "_check_is_size",
+            "_check_not_implemented",
+            "_check_tensor_all",
+            "_check_type",
+            "_check_value",
+            "_check_with",
             "sym_float",
             "sym_int",
             "sym_ite",
@@ -209,7 +218,7 @@ _loading.loaded()
 def __getattr__(name: str) -> _Any:
     if name in _FROM:
         return getattr(_import_module(_FROM[name]), name)
-    if not name.startswith("__"):
+    if not name.startswith("__") or name in ("__config__", "__future__"):  # modules of PyTorch's
         if _find_spec(f"{__name__}.{name}") is not None:
             return _import_module(f"{__name__}.{name}")
         ops.load_families()

@@ -148,10 +148,14 @@ def grad(
     if not (allow_unused or materialize_grads):
         _refuse_unused(results, wanted)
     if materialize_grads:
-        return tuple(
-            wrap(BOUND["zeros_like"](x.array)) if g is None else g for g, x in zip(results, wanted, strict=True)
-        )
+        return tuple(_zeros_for(x, create_graph) if g is None else g for g, x in zip(results, wanted, strict=True))
     return results
+
+
+def _zeros_for(x: Tensor, create_graph: bool) -> Tensor:
+    """The gradient of an input that had no influence; with create_graph it can be differentiated in its turn."""
+    zeros = wrap(BOUND["zeros_like"](x.array))
+    return zeros.requires_grad_() if create_graph else zeros  # type: ignore[attr-defined, no-any-return]
 
 
 def _batched(

@@ -3,6 +3,7 @@
 import copy
 import warnings
 from collections.abc import Callable
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -402,6 +403,14 @@ def _get_data(self: Tensor) -> Tensor:
 def _set_data(self: Tensor, value: Tensor) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"data must be set to a Tensor, not {type(value).__name__}")
+    if current_node(self) is not None and np.dtype(value.array.dtype).kind in "biu":
+        raise RuntimeError(
+            explain(
+                f"data of a tensor that requires gradients must be floating point or complex dtype, not {value.dtype}",
+                str(here()),
+                try_="convert it first, e.g. value.float()",
+            )
+        )
     self.array = value.array
     if isinstance(self.node, Leaf):
         self.node.shape = tuple(self.array.shape)
@@ -538,7 +547,15 @@ def __len__(self: Tensor) -> int:
 
 @attribute
 def __contains__(self: Tensor, value: Any) -> bool:
-    return bool((self == value).any())
+    if not isinstance(value, (Tensor, Number, np.bool_)):
+        raise RuntimeError(
+            explain(
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(value)}",
+                str(here()),
+                try_="ask for a number, or for a tensor whose elements are compared with this one's",
+            )
+        )
+    return bool((self == value).any())  # type: ignore[attr-defined]
 
 
 setattr(Tensor, "__hash__", object.__hash__)  # noqa: B010 (by identity; written in Python it takes five times as long)
@@ -591,14 +608,7 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
 @attribute
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
-    if not self.is_leaf:
-        raise RuntimeError(
-            explain(
-                "only leaf tensors can be pickled: history is not saved",
-                str(here()),
-                try_="pickle tensor.detach()",
-            )
-        )
+    """The values, and whether gradients are wanted; of a computed tensor the history stays behind, as in PyTorch."""
     return _rebuild, (
         lasting(type(self)),
         np.ascontiguousarray(self.array).reshape(self.array.shape),

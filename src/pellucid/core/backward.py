@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.core import aliasing, modes
+from pellucid.core import aliasing, large, modes
 from pellucid.core.departures import RUNS
 from pellucid.core.hooks import Watch, after_node, as_tensor, before_node, on_gradient, post_accumulate, tell_backward
 from pellucid.core.keep import arguments
@@ -324,7 +324,7 @@ def own(g: Any) -> Any:
 
 def copied(g: Any) -> Any:
     """A copy in C order, of the same kind of array; of a NumPy scalar an array."""
-    return g.copy() if isinstance(g, ndarray) else np.array(g)
+    return large.copied(g) if isinstance(g, ndarray) else np.array(g)
 
 
 # --- the public entrances

@@ -57,6 +57,8 @@ def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> A
         inputs = mode.autocast.cast(p, inputs)
     if declined(inputs):
         return NotImplemented
+    if p.name in BY_NUMBER and (found := half_and_number(p, inputs)) is not None:
+        return BOUND[f"{p.name}_number"](*found)
     tensors = met(p, inputs)
     arrays = tuple(current_array(tensor) for tensor in tensors)
     if mode.grad and any(isinstance(array, Kind) for array in arrays):
@@ -64,10 +66,24 @@ def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> A
         arrays = tuple(tensor.array for tensor in tensors)
     result = compute(p, arrays, params)
     results = tuple(result) if p.outputs != 1 else (result,)
-    node = recorded(p, tensors, arrays, result, params, mode)
+    numbers = [a for a, v in zip(arrays, inputs, strict=True) if not isinstance(v, Tensor)] if mode.saved_hooks else ()
+    node = recorded(p, tensors, arrays, result, params, mode, numbers)
     outs = tuple(_output(p, tensors, node, (i, len(results)), y, params, mode) for i, y in enumerate(results))
     attend(p, tensors, params, outs, mode)
     return outs if p.outputs != 1 else outs[0]
+
+
+BY_NUMBER = frozenset(("add", "sub", "mul", "div"))  # rows that have another, `mul_number`, for halves and a number
+
+
+def half_and_number(p: Primitive, inputs: Sequence[Any]) -> tuple[Tensor, float] | None:
+    """A tensor in half precision and a number: the number does not become a half, as 65536 and 1e-8 would be none."""
+    one, two = inputs
+    if isinstance(two, Tensor) and p.name in ("add", "mul"):
+        one, two = two, one
+    if isinstance(one, Tensor) and type(two) in (int, float) and plain(one.array.dtype) in HALVES:
+        return one, two
+    return None
 
 
 OURS = (Tensor, int, float, complex, np.ndarray, np.generic, Kind)
@@ -282,6 +298,7 @@ def recorded(
     y: Any,
     params: tuple[Any, ...],
     mode: Mode,
+    numbers: Sequence[Any],
 ) -> Node | None:
     """The node of a call, or None when nothing about it is differentiable or recording is off."""
     if not mode.grad:
@@ -298,14 +315,14 @@ def recorded(
     keep = kept_by(p, tuple(parent is not None for parent in parents))
     inputs = (arrays,) if p.variadic else arrays
     node = new_node(row, parents, keep(y, *inputs, params), None if p.outputs != 1 else tuple(y.shape), here())
-    watch_saved(node, mode)
+    watch_saved(node, mode, numbers)
     return node
 
 
-def watch_saved(node: Node, mode: Mode) -> None:
+def watch_saved(node: Node, mode: Mode, numbers: Sequence[Any] = ()) -> None:
     """Have an eye on what a new node keeps: fingerprints of exposed memory, and saved-tensor hooks."""
     if mode.saved_hooks:
-        pack(node, *mode.saved_hooks[-1])
+        pack(node, *mode.saved_hooks[-1], numbers)
     elif aliasing.EXPOSED:
         note_exposed(node)
 

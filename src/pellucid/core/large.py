@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.native import Kernel, native, part_of
-from pellucid.native.kernel import PART
-from pellucid.native.words import Array, product
+from pellucid.native import Kernel, native
+from pellucid.native.words import Array, least, product
 
 ndarray = np.ndarray
 add_reduce: Any = np.add.reduce
@@ -22,6 +21,13 @@ MANY_ROWS = 1 << 15  # elements of a matrix whose rows are added up
 QUIET = 9216  # elements: OpenBLAS multiplies a smaller matrix by a vector on one thread
 MANY_NUMBERS = 512  # elements whose sum along middle axes is worth a thought
 BLOCK = 32  # rows that are added up one after the other: sums of blocks keep the digits that one long sum loses
+
+
+@native
+def copy_loop(first: int, last: int, a: Array, out: Array) -> None:
+    """a."""
+    for i in range(first, last):
+        out[i] = a[i]
 
 
 @native
@@ -67,10 +73,10 @@ def scale_loop(first: int, last: int, a: Array, b: Array) -> None:
 
 
 @native
-def leading_sum_loop(first: int, last: int, a: Array, sums: Array, n: int, part: int) -> None:
-    """The rows of each part of a matrix, added up in a line for each part."""
-    line = first // part * n
-    for row in range(first, last):
+def leading_sum_loop(first: int, last: int, a: Array, sums: Array, n: int, rows: int) -> None:
+    """The rows of each block of a matrix, added up in a line for each block."""
+    for row in range(first * BLOCK, least(rows, last * BLOCK)):
+        line = row // BLOCK * n
         for i in range(n):
             sums[line + i] = sums[line + i] + a[row * n + i]
 
@@ -81,6 +87,20 @@ def _shared(loop: Kernel, a: Any, b: Any) -> Any:
         return None
     out = np.empty(a.shape, a.dtype)
     loop.evenly(a.size, a, b, out)
+    return out
+
+
+def copied(a: ndarray) -> ndarray:
+    """A copy in C order.
+
+    >>> copied(np.ones((2, 2)).T)
+    array([[1., 1.],
+           [1., 1.]])
+    """
+    if a.size < LARGE or not copy_loop.fits(a):
+        return a.copy()
+    out = np.empty(a.shape, a.dtype)
+    copy_loop.evenly(a.size, a, out)
     return out
 
 
@@ -199,10 +219,9 @@ def leading_sum(a: ndarray, count: int) -> ndarray:
         few = a.size < QUIET and rows <= 16 * BLOCK
         sums = (_added if few else row_sum)(a.reshape(rows, size))
         return sums if sums.shape == shape else sums.reshape(shape)  # a view would be copied before it is a leaf's
-    work = max(size, PART // BLOCK)
-    part = part_of(work)
-    sums = np.zeros((-(-rows // part), size), a.dtype)
-    leading_sum_loop(rows, work, a, sums, size, part)
+    blocks = -(-rows // BLOCK)
+    sums = np.zeros((blocks, size), a.dtype)
+    leading_sum_loop(blocks, size * BLOCK, a, sums, size, rows)
     sums = row_sum(sums)
     return sums if sums.shape == shape else sums.reshape(shape)
 

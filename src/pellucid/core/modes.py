@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from types import CodeType, TracebackType
 from typing import Any, ClassVar, TypeVar, cast
 
-from pellucid.core.provenance import Place, here
+from pellucid.core.provenance import Place, here, warn
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -172,6 +172,11 @@ class _Switch:
         MODE.set(self._before)
 
     def __call__(self, function: Function) -> Function:
+        if inspect.isclass(function):
+            warn(
+                "Decorating classes is deprecated: it acts on the constructor only. Decorate the methods instead.",
+                FutureWarning,
+            )
         if inspect.isgeneratorfunction(function):
             return cast(Function, _wrap_generator(self, function))
         if inspect.iscoroutinefunction(function):

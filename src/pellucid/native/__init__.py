@@ -6,6 +6,6 @@ with PELLUCID_NATIVE=0 in the environment, operations compute with NumPy alone. 
 nothing but that and the size of the arrays, so a run repeats itself bit for bit.
 """
 
-from pellucid.native.kernel import HANDS_AT_MOST, MANY, Kernel, choose_hands, hands, native, part_of
+from pellucid.native.kernel import APART, HANDS_AT_MOST, MANY, Kernel, choose_hands, hands, native
 
-__all__ = ["HANDS_AT_MOST", "MANY", "Kernel", "choose_hands", "hands", "native", "part_of"]
+__all__ = ["APART", "HANDS_AT_MOST", "MANY", "Kernel", "choose_hands", "hands", "native"]

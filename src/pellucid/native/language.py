@@ -16,8 +16,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from pellucid.native.blas import address
-from pellucid.native.words import INTRINSICS, WHOLE, ByWidth, Indices, gemm, power_of_two, product
+from pellucid.native.vectors import Assembly
+from pellucid.native.words import INTRINSICS, WHOLE, Array, ByWidth, Indices, gemm, power_of_two, product
 
 WIDTH = {"float": 32, "double": 64}
 COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
@@ -62,10 +62,10 @@ def parameters(function: Callable[..., Any]) -> dict[str, type]:
 
 
 class Writer:
-    """Writes the LLVM assembly of one kernel, for one floating type."""
+    """Writes the LLVM assembly of one kernel, for one floating type; `product_at` says where matrix products begin."""
 
-    def __init__(self, floating: str) -> None:
-        self.floating, self.count = floating, 0
+    def __init__(self, floating: str, product_at: Callable[[str], int]) -> None:
+        self.floating, self.product_at, self.count = floating, product_at, 0
         self.lines: list[str] = []
         self.slots: list[str] = []  # where variables live: LLVM turns them into registers
         self.declared: set[str] = set()
@@ -117,7 +117,15 @@ class Writer:
         spoken = statement.value
         if isinstance(spoken, ast.Call):
             word, given = self.meant(spoken.func), [self.value(each) for each in spoken.args]
-            self.gemm(given) if word is gemm else self.inserted(word, given)
+            if isinstance(word, Assembly):
+                self.declared.update(word.texts(self.floating))
+                types = ("ptr" if type_ in (Array.__name__, Indices.__name__) else type_ for type_, _ in given)
+                arguments = (f"{type_} {name}" for type_, (_, name) in zip(types, given, strict=True))
+                self.emit(f"call void @{word.name}({', '.join(arguments)})")
+            elif word is gemm:
+                self.gemm(given)
+            else:
+                self.inserted(word, given)
         elif not isinstance(spoken, ast.Constant):  # a docstring is nothing to do
             self.refuse(statement)
 
@@ -134,7 +142,7 @@ class Writer:
             for array, begin in ((a, a_begin), (b, b_begin), (c, c_begin))
         ]
         alpha, beta = (f"{type_} {self.converted(each, type_)[1]}" for each in (alpha, beta))  # type: ignore[assignment]
-        product = self.result("ptr", f"inttoptr i64 {address(type_)} to ptr")[1]
+        product = self.result("ptr", f"inttoptr i64 {self.product_at(type_)} to ptr")[1]
         operands = f"{alpha}, {places[0]}, {steps[0]}, {places[1]}, {steps[1]}, {beta}, {places[2]}, {steps[2]}"
         self.emit(f"call void {product}(i32 101, {', '.join(whole)}, {operands})")
 

@@ -18,6 +18,11 @@ def machine() -> Any:
     )
 
 
+def has_wide_vectors() -> bool:
+    """Whether this processor computes with vectors of 512 bits."""
+    return bool(llvm.get_host_cpu_features().get("avx512f", False))
+
+
 @lru_cache(maxsize=1)
 def engine() -> Any:
     """The one just-in-time linker of the process; code in it lives as long as the process."""

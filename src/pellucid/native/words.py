@@ -93,16 +93,17 @@ def gemm(
 ) -> None:  # fmt: skip
     """`c ← alpha a b + beta c` for matrices of m x k and k x n inside flat arrays: where each begins and how far apart
     its rows are; `across`: it is stored transposed. It is the BLAS's, on one thread."""
-    first = _matrix(a, a_begin, a_step, (k, m) if across_a else (m, k))
-    second = _matrix(b, b_begin, b_step, (n, k) if across_b else (k, n))
-    out = _matrix(c, c_begin, c_step, (m, n))
+    first = matrix_in(a, a_begin, a_step, (k, m) if across_a else (m, k))
+    second = matrix_in(b, b_begin, b_step, (n, k) if across_b else (k, n))
+    out = matrix_in(c, c_begin, c_step, (m, n))
     product = (first.T if across_a else first) @ (second.T if across_b else second)
     out[...] = alpha * product + (beta * out if beta else 0)
 
 
-def _matrix(flat: ndarray, begin: int, step: int, shape: tuple[int, int]) -> ndarray:
+def matrix_in(flat: ndarray, begin: int, step: int, shape: tuple[int, int], along: int = 1) -> ndarray:
+    """A matrix inside a flat array: where it begins, and how far apart its rows and the elements of a row are."""
     size = flat.itemsize
-    return np.lib.stride_tricks.as_strided(flat.reshape(-1)[begin:], shape, (step * size, size))
+    return np.lib.stride_tricks.as_strided(flat.reshape(-1)[begin:], shape, (step * size, along * size))
 
 
 # The LLVM intrinsic behind each; the compiler makes vectors of them. `power_of_two` is written out by the translator.

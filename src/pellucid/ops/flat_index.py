@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from pellucid.core import large
 from pellucid.core.attention import HALVES
 from pellucid.core.primitive import multilinear
 from pellucid.core.record import bind
@@ -98,7 +99,7 @@ def add_rows(rows: ndarray, places: ndarray, matrix: Shape, shape: Shape, onto: 
     """
     width = matrix[1]
     if width >= 8 and rows.size >= SOME and add_rows_loop.fits(rows) and places.dtype == np.int64:
-        total = np.zeros(shape, rows.dtype) if onto is None else np.array(onto, rows.dtype, order="C")
+        total = np.zeros(shape, rows.dtype) if onto is None else large.copied(onto.astype(rows.dtype, copy=False))
         blocks = -(-width // BLOCK)
         add_rows_loop(blocks, rows.size // blocks, rows, np.ascontiguousarray(places), total, len(rows), width, BLOCK)
         return total

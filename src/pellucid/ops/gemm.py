@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.native import hands, native, words
+from pellucid.native import hands, native, products, words
 from pellucid.native.words import Array
 
 WORTH = 1 << 18  # multiplications from which on NumPy's BLAS would wake its threads
@@ -71,8 +71,8 @@ def across(a: np.ndarray) -> int | None:
 
 
 def _shareable(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> bool:
-    """Whether the cores can share a product of these."""
-    if a.dtype is not b.dtype or hands() == 1 or not gemm_loop.available(a.dtype):
+    """Whether a kernel can multiply these, and gains by it: for one core alone the BLAS may be as fast."""
+    if a.dtype is not b.dtype or not gemm_loop.available(a.dtype) or (hands() == 1 and not products.are_ours()):
         return False
     return bias is None or (bias.dtype is a.dtype and bias.shape == b.shape[1:] and bias.flags.c_contiguous)
 

@@ -120,7 +120,7 @@ def publish(
     writers: Iterable[str] = (),
     out: str | None = None,
     tensors: int = 0,
-    names: tuple[str, ...] = ("input", "other"),
+    names: tuple[str, ...] | None = None,
 ) -> Function:
     """Give an operation its public names.
 
@@ -131,7 +131,7 @@ def publish(
     forms that are functions, not methods: `"torch.relu_"`. `out` says which dtypes `out=` may have (core/inplace's
     OUT_RULES): what works on each element converts its result, all else does not. The first `tensors` arguments of
     the public forms must be tensors, where PyTorch takes no number for one. `names` are what a row's arguments are
-    called, where the row itself does not name them. Returns the function, which takes numbers all the same: a
+    called, where the row itself does not name them so. Returns the function, which takes numbers all the same: a
     definition reads `exp = publish(...)`.
     """
     name = name or function.__name__
@@ -143,8 +143,8 @@ def publish(
     taken = of_tensors(function, name, tensors) if tensors else function
     plain = module == "torch.nn.functional" and out is None  # PyTorch's take no out= there
     called = (without_out if plain else with_out)(taken, name)
-    if parameters(function) == UNNAMED:
-        called = by_name(called, name, names)
+    if names is not None or parameters(function) == UNNAMED:
+        called = by_name(called, name, names or ("input", "other"))
     if name in IN_FLOAT32:
         called = in_float32_under_autocast(called)
     if called is not function or hasattr(function, "primitive"):  # pickle finds a function by these

@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
+from pellucid.core import aliasing
 from pellucid.core.aliasing import owner_of
 from pellucid.core.attributes import attribute, concrete
 from pellucid.core.tensor import Tensor, wrap
+from pellucid.ops.arguments import refusal
 
 __all__ = ["is_storage"]
 
@@ -22,9 +24,9 @@ class UntypedStorage:
     (48, True)
     """
 
-    def __init__(self, given: Any = 0, *, device: Any = None) -> None:
-        self._owner = _memory(given, np.dtype(np.uint8))
-        self.device = dtypes.device("cpu" if device is None else device)
+    def __init__(self, source: Any = 0, *, device: Any = None) -> None:
+        self._owner = _block(source, np.dtype(np.uint8))
+        self.device = dtypes.check_device("cpu" if device is None else device)
 
     @classmethod
     def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> "UntypedStorage":
@@ -37,6 +39,10 @@ class UntypedStorage:
         [97, 98, 99]
         """
         return cls(np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(nbytes,)) if nbytes else 0)
+
+    def as_elements(self, dtype: Any) -> np.ndarray:
+        """The same memory as elements of a dtype."""
+        return self._owner.reshape(-1).view(np.uint8).view(dtype)
 
     def data_ptr(self) -> int:
         """The address of the first byte."""
@@ -52,6 +58,36 @@ class UntypedStorage:
 
     def __len__(self) -> int:
         return self.size()
+
+    def clone(self) -> Any:
+        """The same elements in memory of their own."""
+        return type(self)(self._owner.copy())
+
+    def fill_(self, value: Any) -> Any:
+        """Write one value to all elements."""
+        self[:] = value
+        return self
+
+    def copy_(self, source: "UntypedStorage", non_blocking: bool | None = None) -> Any:
+        """Write the bytes of another block of the same size."""
+        if source.nbytes() != self.nbytes():
+            sizes = f"self has {self.nbytes()} bytes but src {source.nbytes()}"
+            raise refusal(RuntimeError, f"size does not match, {sizes}")
+        UntypedStorage(self._owner)[:] = UntypedStorage(source._owner)._elements()
+        return self
+
+    def cpu(self) -> Any:
+        """The block itself."""
+        return self
+
+    def resize_(self, nbytes: int) -> Any:
+        """Refused, unless nothing changes: tensors may look at this memory."""
+        if nbytes != self.nbytes():
+            raise refusal(
+                NotImplementedError, f"resize_ of a storage of {self.nbytes()} bytes to {nbytes}",
+                "NumPy gives a block of memory one size for life", "make a new tensor, or resize_ the tensor",
+            )  # fmt: skip
+        return self
 
     def is_shared(self) -> bool:
         """Whether forked processes write to the same memory."""
@@ -72,54 +108,30 @@ class UntypedStorage:
         """The same memory as bytes."""
         return UntypedStorage(self._owner)
 
-    def cpu(self) -> "UntypedStorage":
-        """The memory itself: there is one device."""
-        return self
-
-    def clone(self) -> "UntypedStorage":
-        """A copy of the memory.
-
-        >>> import pellucid as torch
-        >>> x = torch.ones(2)
-        >>> copy = x.storage().clone()
-        >>> copy.fill_(5).tolist(), x
-        ([5.0, 5.0], tensor([1., 1.]))
-        """
-        return type(self)(self._owner.copy())
-
-    def fill_(self, value: Any) -> "UntypedStorage":
-        """Write one value everywhere; into bytes if the memory has no dtype."""
-        self._elements()[...] = value
-        return self
-
-    def copy_(self, source: "UntypedStorage", non_blocking: bool = False) -> "UntypedStorage":
-        """Write another block's bytes."""
-        if source.nbytes() != self.nbytes():
-            raise RuntimeError(f"cannot copy {source.nbytes()} bytes into a storage of {self.nbytes()}")
-        self._owner.reshape(-1).view(np.uint8)[...] = source._owner.reshape(-1).view(np.uint8)
-        return self
-
     def _elements(self) -> np.ndarray:
-        return self._owner.reshape(-1).view(np.uint8)
+        """The memory as one row; writing to it is writing to the memory."""
+        return self._owner.ravel("K").view(np.uint8)
 
     def __getitem__(self, index: Any) -> Any:
         found = self._elements()[index]
-        return UntypedStorage(found) if isinstance(index, slice) else found.item()
+        return type(self)(found) if isinstance(index, slice) else found.item()
 
-    def as_elements(self, dtype: Any) -> np.ndarray:
-        """The same memory as elements of a dtype."""
-        return self._owner.reshape(-1).view(np.uint8).view(dtype)
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._elements()[index] = value
+        aliasing.note_write(self._owner, "storage")
 
     def tolist(self) -> list[Any]:
         """The elements."""
-        return np.frombuffer(np.ascontiguousarray(self._owner).tobytes(), np.uint8).tolist()  # type: ignore[no-any-return]
+        return self._elements().tolist()  # type: ignore[no-any-return]
 
 
-def _memory(given: Any, dtype: Any) -> np.ndarray:
-    """The memory of a tensor, so many new elements, or new ones of given values."""
-    if isinstance(given, np.ndarray):
-        return given
-    return np.empty(given, dtype) if isinstance(given, int) else np.array(given, dtype)
+def _block(source: Any, kind: np.dtype) -> np.ndarray:
+    """Memory: a tensor's own, or new memory for so many elements or for the elements of a list."""
+    if isinstance(source, np.ndarray):
+        return source
+    if isinstance(source, UntypedStorage):
+        return source._owner
+    return np.empty(source, kind) if isinstance(source, int) else np.array(source, kind)
 
 
 class TypedStorage(UntypedStorage):
@@ -132,36 +144,28 @@ class TypedStorage(UntypedStorage):
     """
 
     def __init__(
-        self, given: Any = 0, *, wrap_storage: UntypedStorage | None = None, dtype: Any = None, device: Any = None
+        self, source: Any = 0, *, wrap_storage: UntypedStorage | None = None, dtype: Any = None, device: Any = None
     ) -> None:
-        kind = (dtype or dtypes.get_default_dtype()).numpy
-        if wrap_storage is not None:
-            given = wrap_storage._elements().view(kind)
-        super().__init__(_memory(given, kind), device=device)
-        self.dtype = dtypes.from_numpy_dtype(self._owner.dtype)
+        wanted = None if dtype is None else dtypes.as_numpy_dtype(dtype)
+        given = source if wrap_storage is None else wrap_storage
+        super().__init__(_block(given, wanted or dtypes.default_float()), device=device)
+        self.dtype = dtypes.from_numpy_dtype(wanted or self._owner.dtype)
 
     def _kind(self) -> str:
         return f"dtype={self.dtype}, "
 
-    def _elements(self) -> np.ndarray:
-        return self._owner.reshape(-1)
-
     def size(self) -> int:
-        return self._owner.size
+        return self.nbytes() // self.element_size()
 
-    def tolist(self) -> list[Any]:
-        return self._owner.reshape(-1).tolist()  # type: ignore[no-any-return]
+    def _elements(self) -> np.ndarray:
+        return self._owner.ravel("K").view(dtypes.as_numpy_dtype(self.dtype))
 
-    def __getitem__(self, index: Any) -> Any:
-        found = self._owner.reshape(-1)[index]
-        return TypedStorage(found) if isinstance(index, slice) else found.item()
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self._owner.reshape(-1)[index] = value
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self._elements().astype(dtype or self._elements().dtype)
 
     def element_size(self) -> int:
         """How many bytes an element has."""
-        return int(self._owner.itemsize)
+        return int(dtypes.as_numpy_dtype(self.dtype).itemsize)
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The name of its class; with a dtype, a copy of that dtype.

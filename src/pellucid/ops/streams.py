@@ -214,7 +214,9 @@ def fma64(a: Any, b: Any, c: Any) -> np.ndarray:
     low, low_error = two_sum(c, product_error)
     high, high_error = two_sum(product, low)
     rest, error = two_sum(low_error, high_error)
-    return high + to_odd(np.atleast_1d(rest), np.atleast_1d(error)).reshape(rest.shape)
+    exact = high + to_odd(np.atleast_1d(rest), np.atleast_1d(error)).reshape(rest.shape)
+    rough = a * b + c
+    return np.where(np.isfinite(rough), exact, rough)  # of infinite numbers there are no rounding errors
 
 
 def fma(a: Any, b: float, c: float, kind: np.dtype) -> np.ndarray:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from pellucid.native import HANDS_AT_MOST, MANY, native
+from pellucid.native import APART, HANDS_AT_MOST, MANY, native
+from pellucid.native.vectors import strip
 from pellucid.native.words import Array, Indices, gemm, least, most
 from pellucid.ops.arguments import Shape
 from pellucid.ops.nn.windows import Windows
@@ -48,56 +49,74 @@ class Plane(NamedTuple):
 ) = range(16)  # fmt: skip
 
 
+def first_window(right: int, stride: int) -> int:
+    """The first window that sees an element, if it looks `right` of its own place."""
+    if stride == 1:
+        first = most(0, -right)
+    else:
+        first = (stride - 1 - right) // stride if right < 0 else 0
+    return first
+
+
+def windows_end(right: int, stride: int, first: int, wide: int, width: int) -> int:
+    """The end of the windows that see an element."""
+    if stride == 1:
+        end = width - right
+    else:
+        end = (width - 1 - right) // stride + 1 if right < width else first
+    return most(first, least(wide, end))
+
+
 def spread(x: Array, begin: int, columns: Array, own: int, top: int, rows: int, s: Indices) -> None:
     """Write the columns of `rows` rows of the result, from `top` on; outside the image there is 0."""
     height, width, wide, stride = s[HEIGHT], s[WIDTH], s[COLUMNS], s[STRIDE_RIGHT]
-    for tap in range(s[CHANNELS] * s[KERNEL_HEIGHT] * s[KERNEL_WIDTH]):
-        channel = tap // (s[KERNEL_HEIGHT] * s[KERNEL_WIDTH])
-        # Where this place of the kernel looks, seen from the window's own place.
-        down = tap // s[KERNEL_WIDTH] % s[KERNEL_HEIGHT] * s[DILATION_DOWN] - s[PADDING_TOP]
-        right = tap % s[KERNEL_WIDTH] * s[DILATION_RIGHT] - s[PADDING_LEFT]
-        left = (stride - 1 - right) // stride if right < 0 else 0  # the first window that sees an element here
-        beyond = most(left, least(wide, (width - 1 - right) // stride + 1)) if right < width else left
-        for row in range(rows):
-            y = (top + row) * s[STRIDE_DOWN] + down
-            to = own + (tap * rows + row) * wide
-            if y < 0 or y >= height:
-                for i in range(to, to + wide):
-                    columns[i] = 0.0
-            else:
-                origin = begin + (channel * height + y) * width + right
-                for i in range(least(left, wide)):
-                    columns[to + i] = 0.0
-                if stride == 1:
-                    for i in range(left, beyond):
-                        columns[to + i] = x[origin + i]
-                else:
-                    for i in range(left, beyond):
-                        columns[to + i] = x[origin + i * stride]
-                for i in range(beyond, wide):
-                    columns[to + i] = 0.0
+    to = own
+    for channel in range(s[CHANNELS]):
+        for tap_down in range(s[KERNEL_HEIGHT]):
+            for tap_right in range(s[KERNEL_WIDTH]):
+                # Where this place of the kernel looks, seen from the window's own place.
+                down = tap_down * s[DILATION_DOWN] - s[PADDING_TOP]
+                right = tap_right * s[DILATION_RIGHT] - s[PADDING_LEFT]
+                left = first_window(right, stride)
+                beyond = windows_end(right, stride, left, wide, width)
+                for row in range(rows):
+                    y = (top + row) * s[STRIDE_DOWN] + down
+                    origin = begin + (channel * height + y) * width + right
+                    seen = beyond if y >= 0 and y < height else left
+                    if stride == 1:
+                        strip(x, origin, left, seen, columns, to, wide)
+                    else:
+                        for i in range(least(left, wide)):
+                            columns[to + i] = 0.0
+                        for i in range(left, seen):
+                            columns[to + i] = x[origin + i * stride]
+                        for i in range(seen, wide):
+                            columns[to + i] = 0.0
+                    to = to + wide
 
 
 def fold(x: Array, begin: int, columns: Array, own: int, top: int, rows: int, s: Indices) -> None:
     """Add the columns of `rows` rows of the result to the elements they came from."""
     height, width, wide, stride = s[HEIGHT], s[WIDTH], s[COLUMNS], s[STRIDE_RIGHT]
-    for tap in range(s[CHANNELS] * s[KERNEL_HEIGHT] * s[KERNEL_WIDTH]):
-        channel = tap // (s[KERNEL_HEIGHT] * s[KERNEL_WIDTH])
-        down = tap // s[KERNEL_WIDTH] % s[KERNEL_HEIGHT] * s[DILATION_DOWN] - s[PADDING_TOP]
-        right = tap % s[KERNEL_WIDTH] * s[DILATION_RIGHT] - s[PADDING_LEFT]
-        left = (stride - 1 - right) // stride if right < 0 else 0
-        beyond = most(left, least(wide, (width - 1 - right) // stride + 1)) if right < width else left
-        for row in range(rows):
-            y = (top + row) * s[STRIDE_DOWN] + down
-            if y >= 0 and y < height:
-                origin = begin + (channel * height + y) * width + right
-                to = own + (tap * rows + row) * wide
-                if stride == 1:
-                    for i in range(left, beyond):
-                        x[origin + i] = x[origin + i] + columns[to + i]
-                else:
-                    for i in range(left, beyond):
-                        x[origin + i * stride] = x[origin + i * stride] + columns[to + i]
+    to = own
+    for channel in range(s[CHANNELS]):
+        for tap_down in range(s[KERNEL_HEIGHT]):
+            for tap_right in range(s[KERNEL_WIDTH]):
+                down = tap_down * s[DILATION_DOWN] - s[PADDING_TOP]
+                right = tap_right * s[DILATION_RIGHT] - s[PADDING_LEFT]
+                left = first_window(right, stride)
+                beyond = windows_end(right, stride, left, wide, width)
+                for row in range(rows):
+                    y = (top + row) * s[STRIDE_DOWN] + down
+                    if y >= 0 and y < height:
+                        origin = begin + (channel * height + y) * width + right
+                        if stride == 1:
+                            for i in range(left, beyond):
+                                x[origin + i] = x[origin + i] + columns[to + i]
+                        else:
+                            for i in range(left, beyond):
+                                x[origin + i * stride] = x[origin + i * stride] + columns[to + i]
+                    to = to + wide
 
 
 @native
@@ -151,7 +170,10 @@ def weight_loop(
     first: int, last: int, hand: int, x: Array, g: Array, sums: Array, columns: Array, s: Indices,
     tiles: int, space: int, images: int, step: int,
 ) -> None:  # fmt: skip
-    """The adjoint in the weight: for each chunk of the images, what g has in common with the columns."""
+    """The adjoint in the weight: for each chunk of the images, what the columns have in common with g.
+
+    A product turns its second matrix before it begins, and g is smaller than the columns.
+    """
     taps = s[CHANNELS] * s[KERNEL_HEIGHT] * s[KERNEL_WIDTH]
     places = s[ROWS] * s[COLUMNS]
     for chunk in range(first, last):
@@ -161,9 +183,9 @@ def weight_loop(
                 rows = least(s[TILE_ROWS], s[ROWS] - top)
                 spread(x, part * s[CHANNELS] * s[HEIGHT] * s[WIDTH], columns, hand * space, top, rows, s)
                 gemm(
-                    0, 1, s[OUTPUTS], taps, rows * s[COLUMNS], 1.0,
-                    g, part * s[OUTPUTS] * places + top * s[COLUMNS], places, columns, hand * space, rows * s[COLUMNS],
-                    1.0, sums, (chunk * s[GROUPS] + part % s[GROUPS]) * s[OUTPUTS] * taps, taps,
+                    0, 1, taps, s[OUTPUTS], rows * s[COLUMNS], 1.0, columns, hand * space, rows * s[COLUMNS],
+                    g, part * s[OUTPUTS] * places + top * s[COLUMNS], places,
+                    1.0, sums, (chunk * s[GROUPS] + part % s[GROUPS]) * s[OUTPUTS] * taps, s[OUTPUTS],
                 )  # fmt: skip
 
 
@@ -188,8 +210,8 @@ def plane(windows: Windows, sizes: Shape, channels: int, outputs: int, groups: i
 
 
 def _scratch(p: Plane, dtype: np.dtype) -> tuple[ndarray, int]:
-    """Memory for the columns of a tile, for each hand; and how many elements each has."""
-    space = p.channels * p.kernel_height * p.kernel_width * p.tile * p.columns
+    """Memory for the columns of a tile, for each hand; and how many elements each has: one may write beyond its own."""
+    space = p.channels * p.kernel_height * p.kernel_width * p.tile * p.columns + APART
     return np.empty(HANDS_AT_MOST * space, dtype), space
 
 
@@ -226,10 +248,10 @@ def with_weight(a: ndarray, g: ndarray, windows: Windows, groups: int) -> ndarra
     shape = (g.shape[1], a.shape[1] // groups, *windows.kernel)
     step = -(-len(a) // CHUNKS)
     chunks = -(-len(a) // step)
-    sums = np.zeros((chunks, *shape), a.dtype)
+    sums = np.zeros((chunks, groups, math.prod(shape[1:]), shape[0] // groups), a.dtype)
     columns, space = _scratch(p, a.dtype)
     weight_loop(
         chunks, space * step, np.ascontiguousarray(a), np.ascontiguousarray(g), sums, columns, np.array(p),
         -(-p.rows // p.tile), space, len(a), step,
     )  # fmt: skip
-    return np.add.reduce(sums, 0)  # type: ignore[no-any-return]
+    return np.ascontiguousarray(np.add.reduce(sums, 0).swapaxes(1, 2)).reshape(shape)

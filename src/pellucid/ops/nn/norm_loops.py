@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.native import native, part_of
-from pellucid.native.words import Array, sqrt
+from pellucid.native import APART, native
+from pellucid.native.words import Array, least, sqrt
 
 add_reduce = np.add.reduce
+BLOCK = 1 << 14  # elements of rows whose weight gradients are added up one after the other: longer sums lose digits
 
 
 @native
@@ -53,14 +54,14 @@ def rows_loop(first: int, last: int, x: Array, w: Array, b: Array, moments: Arra
 @native
 def rows_back_loop(
     first: int, last: int, g: Array, x: Array, w: Array, moments: Array, dx: Array, dw: Array, db: Array,
-    n: int, rows: int, part: int, centred: int,
+    n: int, rows: int, block: int, line_size: int, centred: int,
 ) -> None:  # fmt: skip
-    """The gradients of rows; those of the weight and the bias are added up in one line for each part of the rows."""
-    line = first // part * n
-    for row in range(first, last):
+    """The gradients of blocks of rows; those of the weight and the bias are added up in one line for each block."""
+    for row in range(first * block, least(rows, last * block)):
         mean = moments[row]
         rstd = moments[rows + row]
         begin = row * n
+        line = row // block * line_size
         total = 0.0
         along = 0.0
         for i in range(n):
@@ -181,12 +182,11 @@ def gradients(
     dx, w, view = np.empty(x.shape, x.dtype), _beside(w, layout, 1.0), layout.view
     if len(view) == 2:
         rows, n = view
-        part = part_of(n)
-        dw, db = np.zeros((2, -(-rows // part), n), x.dtype)
-        rows_back_loop(rows, n, g, x, w, found, dx, dw, db, n, rows, part, centred)
-        if len(dw) == 1:
-            return dx, dw[0], db[0]
-        return dx, add_reduce(dw, 0), add_reduce(db, 0)
+        block, line_size = max(1, BLOCK // n), n + APART
+        blocks = -(-rows // block)
+        dw, db = np.zeros((2, blocks, line_size), x.dtype)
+        rows_back_loop(blocks, n * block, g, x, w, found, dx, dw, db, n, rows, block, line_size, centred)
+        return dx, add_reduce(dw[:, :n], 0), add_reduce(db[:, :n], 0)
     outer, groups, run = extent(layout)
     dw, db = np.empty((2, groups, view[2]), x.dtype)
     blocks_back_loop(groups, outer * run, g, x, w, found, dx, dw, db, outer, groups, view[2], view[3], view[1])
