@@ -923,9 +923,14 @@ def test_what_stands_beside_a_forward_jacobian_leaves_the_batch():
     jacobian, beside = func.jacfwd(f, has_aux=True)(x)
     assert jacobian.tolist() == [[2.0, 0.0], [0.0, 4.0]] and beside["name"] == "f"
     assert beside["double"].tolist() == [2.0, 4.0]
-    twice = func.jacfwd(func.jacrev(f, has_aux=True), has_aux=True)
-    assert func.vmap(lambda x: twice(x)[1]["double"])(x[None]).tolist() == [[2.0, 4.0]]
-    assert twice(x)[1]["double"].tolist() == [2.0, 4.0]
+    weight = pellucid.eye(2, requires_grad=True)  # a parameter from outside enters every level inside
+
+    def g(x):
+        return (weight @ x,) * 2
+
+    twice = func.jacfwd(func.jacrev(g, has_aux=True), has_aux=True)
+    assert twice(x)[1].tolist() == [1.0, 2.0]
+    assert func.vmap(lambda x: twice(x)[1])(x[None]).tolist() == [[1.0, 2.0]]
 
 
 def test_dual_tensors_are_made_once_and_written_to_no_out():
@@ -971,3 +976,13 @@ def test_draws_with_given_chances_into_a_batched_tensor(randomness):
     chances = pellucid.tensor([0.0, 1.0])
     drawn = func.vmap(lambda x: x.clone().bernoulli_(chances), randomness=randomness)(pellucid.zeros(3, 2))
     assert drawn.tolist() == [[0.0, 1.0]] * 3
+
+
+def test_strict_jvp_refuses_an_output_that_does_not_move():
+    def unmoved(x):
+        return x.long().float().requires_grad_().clone()
+
+    x = pellucid.ones(2)
+    with pytest.raises(RuntimeError, match="independent"):
+        functional.jvp(unmoved, x, x, strict=True)
+    assert functional.jvp(unmoved, x, x)[1].tolist() == [0.0, 0.0]

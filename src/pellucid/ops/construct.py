@@ -16,7 +16,7 @@ from pellucid.core import aliasing
 from pellucid.core.attributes import attribute, concrete
 from pellucid.core.departures import departed
 from pellucid.core.kinds import Kind, plain
-from pellucid.core.tensor import Tensor
+from pellucid.core.tensor import Tensor, wrap
 from pellucid.core.views import current_array, current_node
 from pellucid.ops.arguments import refusal
 from pellucid.ops.create import check_room, converted, made, natural, shape_from
@@ -271,11 +271,11 @@ def asarray(
 
     The memory of an `array.array`, a bytearray or the like is taken as elements of `dtype`, whatever it holds.
     """
-    kind = dtypes.get_default_dtype() if dtype is None else dtype
+    element = dtypes.get_default_dtype() if dtype is None else dtype
     if isinstance(obj, UntypedStorage):
-        obj = made(obj.as_elements(dtypes.as_numpy_dtype(kind)))
+        obj = wrap(obj.as_elements(dtypes.as_numpy_dtype(element)))
     elif _is_buffer(obj):
-        obj = frombuffer(obj, dtype=kind)
+        obj = frombuffer(obj, dtype=element)
     source = obj if isinstance(obj, (Tensor, np.ndarray)) else None
     if copy is False:
         if source is None:

@@ -40,10 +40,6 @@ class UntypedStorage:
         """
         return cls(np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(nbytes,)) if nbytes else 0)
 
-    def as_elements(self, dtype: Any) -> np.ndarray:
-        """The same memory as elements of a dtype."""
-        return self._owner.reshape(-1).view(np.uint8).view(dtype)
-
     def data_ptr(self) -> int:
         """The address of the first byte."""
         return int(self._owner.ctypes.data)
@@ -119,6 +115,10 @@ class UntypedStorage:
     def __setitem__(self, index: Any, value: Any) -> None:
         self._elements()[index] = value
         aliasing.note_write(self._owner, "storage")
+
+    def as_elements(self, dtype: Any) -> np.ndarray:
+        """The same memory as elements of a dtype."""
+        return self._owner.ravel("K").view(np.uint8).view(dtype)
 
     def tolist(self) -> list[Any]:
         """The elements."""

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from pellucid.core.primitive import general
-from pellucid.core.provenance import warn
 from pellucid.core.record import bind
 from pellucid.ops.arguments import is_floating, name_of, number, refusal, shifted
 from pellucid.ops.elementwise import sqrt
@@ -137,17 +136,6 @@ def variance_arguments(input: Any, dim: Any, unbiased: Any, correction: Any, kee
     return normal(dim, input.ndim), 1 if correction is None else number(correction), keepdim
 
 
-def _with_freedom(name: str, input: Any, params: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The params, with a warning where nothing is left to divide by, so that the result is NaN."""
-    axes, correction, _ = params
-    if count_along(tuple(input.shape), axes) - correction <= 0:
-        warn(
-            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
-            "(input numel divided by output numel)."
-        )
-    return params
-
-
 def variance_samples(draw: Draw) -> list[Sample]:
     """Both ways to ask, and degrees of freedom other than n - 1."""
     return [
@@ -168,7 +156,7 @@ def var(
     >>> torch.tensor([1.0, 2.0, 3.0]).var(), torch.tensor([1.0, 2.0, 3.0]).var(correction=0)
     (tensor(1.), tensor(0.6667))
     """
-    params = _with_freedom("var", input, variance_arguments(input, dim, unbiased, correction, keepdim))
+    params = variance_arguments(input, dim, unbiased, correction, keepdim)
     if input.array.dtype.kind == "c":
         return var_row(input.real, *params) + var_row(input.imag, *params)
     return var_row(input, *params)
@@ -186,7 +174,7 @@ def std(
     """
     if input.array.dtype.kind == "c":
         return sqrt(var(input, dim, unbiased, keepdim, correction=correction))
-    return std_row(input, *_with_freedom("std", input, variance_arguments(input, dim, unbiased, correction, keepdim)))
+    return std_row(input, *variance_arguments(input, dim, unbiased, correction, keepdim))
 
 
 @operation(samples=variance_samples, methods=())
