@@ -287,3 +287,29 @@ def test_many_parts_are_remembered_together():
         buffer.data[:, column] = 7.0
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x.unbind()[0],
+        lambda x: x.split(1)[0],
+        lambda x: torch.no_grad()(lambda: x[0])(),
+        lambda x: x.unbind()[0][:1],
+    ],
+)
+def test_a_view_whose_base_could_not_follow_takes_no_recorded_values(view):
+    weight = torch.ones(1, requires_grad=True)
+    x = torch.zeros(2, 3)
+    with pytest.raises(RuntimeError, match="cannot be modified in place"):
+        view(x).add_(weight)
+    view(x).add_(1)
+    assert x[0, 0].item() == 1.0 and not x.requires_grad
+
+
+def test_data_of_a_tensor_with_gradient_stays_floating():
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="floating point or complex"):
+        x.data = torch.tensor([1, 2])
+    x.data = torch.zeros(2)
+    assert x.tolist() == [0.0, 0.0]

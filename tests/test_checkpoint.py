@@ -427,10 +427,46 @@ def test_memory_drops(use_reentrant):
 
 def test_nested_checkpoint_keeps_the_outermost_input_only():
     def run(x):
-        return checkpoint(lambda y: y.exp().sin(), x.exp() * 1).cos()
+        return checkpoint(lambda y: y.exp().sin(), x.exp().neg()).cos()
 
     x = leaf()
     loss = checkpoint(run, x)
     ledger = memory.report(loss.sum())
     assert ledger.total == 0
     assert ledger.leaves == 5 * 8 * 8
+
+
+@pytest.mark.parametrize("early_stop", [False, True])
+def test_backward_inside_a_checkpointed_function(early_stop):
+    def slope(x):
+        y = x.sin().sin()
+        return grad(y.sum(), x, create_graph=True)[0].exp()
+
+    x = leaf()
+    expected = grad(slope(x).sum(), x)[0]
+    with set_checkpoint_early_stop(early_stop):
+        found = grad(checkpoint(slope, x, use_reentrant=False).sum(), x)[0]
+    assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("transform", ["vmap", "nested", "jvp", "outside"])
+def test_transforms_in_and_around_a_checkpointed_function(transform):
+    def rows(row):
+        return (row.sin() * row.exp()).cumsum(0)
+
+    def inside(x):
+        if transform == "jvp":
+            return pl.func.jvp(lambda x: rows(x[0]) * x[1].sin(), (x,), (pl.ones_like(x.detach()),))[1]
+        mapped = pl.func.vmap(rows)
+        return pl.func.vmap(mapped)(x[None])[0] if transform == "nested" else mapped(x)
+
+    def run(checkpointing):
+        x = leaf()
+
+        def segment(x):
+            return checkpoint(inside, x, use_reentrant=False) if checkpointing else inside(x)
+
+        y = pl.func.vmap(segment)(x[None]) if transform == "outside" else segment(x)
+        return grad(y.sum(), x)[0]
+
+    assert run(True).tolist() == run(False).tolist()

@@ -622,3 +622,43 @@ def test_sums_have_the_dtype_asked_for(torch: Any, name: str) -> None:
 
     for kind in ("uint8", "int8", "int16", "int32", "int64", "bool"):
         assert found(pellucid, kind) == found(torch, kind)
+
+
+# ---- halves and numbers ------------------------------------------------------------------------------
+
+
+BESIDE_NUMBERS = """
+x * s | s * x | x / s | s / x | x * z | z * x | x / z | x * 3 | x + s | s - x | x ** s | x ** 0.37 | s ** x
+lib.add(x, x, alpha=s) | lib.sub(x, x, alpha=s) | lib.add(x, s, alpha=1.7) | x.clone().mul_(s) | x.clone().div_(s)
+x.clone().add_(x, alpha=s) | lib._foreach_mul([x], s)[0] | x[:1].sum() * s | s * x[:1].sum()
+"""
+
+
+@pytest.mark.parametrize(
+    "form", [form.strip() for form in BESIDE_NUMBERS.replace("\n", "|").split("|") if form.strip()]
+)
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_halves_meet_numbers_to_the_bit(torch: Any, kind: str, form: str) -> None:
+    import pellucid
+
+    found = []  # 384 numbers: what is left over after whole vectors PyTorch rounds at every step
+    values = np.random.RandomState(0).rand(384).astype(np.float32) + 0.5
+    for lib in (pellucid, torch):
+        x = lib.tensor(values).to(getattr(lib, kind)).requires_grad_()
+        y = eval(form, {"lib": lib, "x": x, "s": 3.4445, "z": lib.tensor(3.4445)})
+        gradient = lib.autograd.grad(y.sum(), x)[0]
+        exact = "**" not in form and "alpha" not in form  # the slopes of these are made of several steps
+        found.append([part.detach().float().numpy() for part in ((y, gradient) if exact else (y,))])
+        assert str(y.dtype) == str(gradient.dtype) == f"torch.{kind}"
+    for mine, its in zip(*found, strict=True):
+        np.testing.assert_array_equal(mine, its)
+
+
+def test_products_of_halves_and_numbers_have_higher_derivatives() -> None:
+    import pellucid
+
+    x = pellucid.ones(3, dtype=pellucid.bfloat16, requires_grad=True)
+    (first,) = pellucid.autograd.grad((x * 3.4445 * x).sum(), x, create_graph=True)
+    (second,) = pellucid.autograd.grad(first.sum(), x)
+    assert first.dtype == second.dtype == pellucid.bfloat16
+    assert second.float().tolist() == [6.875, 6.875, 6.875]  # 2 * 3.4445, rounded

@@ -1,7 +1,10 @@
 """The public names: what `import pellucid as torch` promises is there, and nothing internal leaks out."""
 
+import importlib
 import subprocess
 import sys
+import threading
+import time
 from operator import attrgetter
 from types import ModuleType
 
@@ -56,6 +59,39 @@ def test_a_late_method_is_there_when_asked_for():
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["1.0", "0.0", "False"]
+
+
+def test_dir_lists_what_is_loaded_when_first_asked_for():
+    script = "import pellucid\nprint({'nn', 'optim', 'svd', 'conv2d', 'save', 'vmap', 'zeros'} - set(dir(pellucid)))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "set()"
+
+
+def test_a_future_may_be_set_by_another_thread():
+    future = pellucid.futures.Future()
+    later = future.then(lambda done: done.wait() + 1)
+    thread = threading.Thread(target=lambda: (time.sleep(0.01), future.set_result(3)))
+    thread.start()
+    assert (future.wait(), later.wait()) == (3, 4)
+    thread.join()
+    with pytest.raises(RuntimeError, match="nothing runs elsewhere"):
+        pellucid.futures.Future().wait()
+
+
+def test_dictionaries_by_identity_keep_no_key_alive():
+    notes = importlib.import_module("pellucid.utils.weak").WeakTensorKeyDictionary()
+    one, other = pellucid.ones(2), pellucid.ones(2)
+    notes[one], notes[other] = 1, 2
+    assert (notes[one], notes[other], one in notes, pellucid.ones(2) in notes, len(notes)) == (1, 2, True, False, 2)
+    del one
+    assert list(notes.values()) == [2] and notes.copy().pop(other) == 2
+
+
+def test_a_gradient_of_another_dtype_is_refused():
+    x = pellucid.ones(2, requires_grad=True)
+    x.grad_dtype = pellucid.float32
+    with pytest.raises(NotImplementedError, match="gradients have the dtype of their tensor"):
+        x.grad_dtype = pellucid.float16
 
 
 def test_a_missing_name_is_an_attribute_error():

@@ -368,8 +368,10 @@ def test_no_backward_and_no_forward():
         Half.apply(leaf(1.0)).backward()
     with pytest.raises(NotImplementedError, match="implement the forward"):
         type("Empty", (Function,), {}).apply(leaf(1.0))
+    with pytest.warns(DeprecationWarning, match="should not be instantiated"):
+        half = Half()
     with pytest.raises(RuntimeError, match="Legacy"):
-        Half()(leaf(1.0))
+        half(leaf(1.0))
 
 
 def test_graph_is_freed_without_the_garbage_collector():
@@ -768,3 +770,172 @@ def test_a_gradient_in_the_graph_has_memory_for_every_element(reduce):
         rest = gradient[1:].tolist()
         gradient[0] = 7.0
         assert gradient.tolist() == [7.0, *rest]
+
+
+def doing(forward, backward, **others):
+    """A custom function made of plain functions."""
+    methods = {"forward": forward, "backward": backward, **others}
+    wrapped = {name: staticmethod(value) if callable(value) else value for name, value in methods.items()}
+    return type("Made", (Function,), wrapped)
+
+
+def test_backward_meets_the_very_tensor_that_was_saved():
+    seen = []
+
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return x * weight
+
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        seen.extend((x, weight))
+        weight.main_grad = g * x
+        return g * weight, None
+
+    x, weight = leaf(2.0), leaf(3.0)
+    product = doing(forward, backward).apply(x, weight)
+    product.sum().backward(retain_graph=True)
+    assert seen[0] is x and seen[1] is weight
+    assert weight.main_grad.tolist() == [2.0]
+    with pl.no_grad():
+        weight.set_(weight.clone())  # no longer what was saved: backward gets another tensor, with the saved value
+    product.sum().backward()
+    assert seen[3] is not weight and seen[3].tolist() == [3.0]
+
+
+def test_a_tensor_returned_twice_stays_one():
+    def forward(ctx, x):
+        output = x * 2
+        return output, output
+
+    x = leaf(1.0)
+    a, b = doing(forward, lambda ctx, g, h: 2 * (g + h)).apply(x)
+    assert a is b
+    (a + 3 * b).sum().backward()
+    assert x.grad.tolist() == [8.0]
+
+
+def test_gradients_in_a_box():
+    left = []
+
+    def backward(ctx, grads):
+        first = grads.pop(0)
+        left.append(len(grads))
+        return first * 2 + grads[0] * 3
+
+    boxed = doing(lambda ctx, x: (x * 2, x * 3), backward, boxed_grads_call=True)
+    x = leaf(1.0)
+    a, b = boxed.apply(x)
+    (a + 10 * b).sum().backward()
+    assert x.grad.tolist() == [32.0] and left == [1]
+
+
+def test_saved_tensors_that_may_be_read_once():
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.clone()
+
+    def twice(ctx, g):
+        return g * (ctx.saved_tensors[0] + ctx.saved_tensors[0])
+
+    with pytest.raises(RuntimeError, match="can only be accessed once"):
+        doing(forward, twice, clear_saved_tensors_on_access=True).apply(leaf(1.0)).sum().backward()
+    doing(forward, twice).apply(leaf(1.0)).sum().backward()
+
+
+def test_two_backwards_and_dirty_strangers_are_refused():
+    def same(ctx, g):
+        return g
+
+    with pytest.raises(RuntimeError, match="Implementing both 'backward' and 'vjp'"):
+        doing(lambda ctx, x: x.clone(), same, vjp=same).apply(leaf(1.0)).sum().backward()
+
+    def marks(made):
+        def forward(ctx, x):
+            output = made(x)
+            ctx.mark_dirty(output)
+            return output
+
+        return doing(forward, same)
+
+    with pytest.warns(UserWarning, match="not an input"):
+        assert marks(lambda x: x * 1).apply(leaf(1.0)).requires_grad
+    with pytest.raises(RuntimeError, match="not an input"):
+        marks(lambda x: x.clone().view_as(x)).apply(leaf(1.0).clone())
+
+
+def test_forward_mode_follows_a_change_in_place():
+    def forward(ctx, x, factor):
+        ctx.factor = factor
+        ctx.mark_dirty(x)
+        return x.mul_(factor)
+
+    def in_place(ctx, t, _):
+        return t.mul_(ctx.factor)
+
+    def elsewhere(ctx, t, _):
+        return t * ctx.factor
+
+    def backward(ctx, g):
+        return g * ctx.factor, None
+
+    def f(x, jvp):
+        y = x * x
+        z = doing(forward, backward, jvp=jvp).apply(y, 3.0)
+        assert z is y
+        return z.sum()
+
+    x, t = pl.tensor([1.0, 2.0]), pl.tensor([1.0, 10.0])
+    value, slope = func.jvp(lambda x: f(x, in_place), (x,), (t,))
+    assert value.item() == 15.0 and slope.item() == 3 * 2 + 3 * 40 and x.tolist() == [1.0, 2.0]
+    assert func.hessian(lambda x: f(x, in_place))(x).tolist() == [[6.0, 0.0], [0.0, 6.0]]
+    with pytest.raises(RuntimeError, match="must modify the corresponding"):
+        func.jvp(lambda x: f(x, elsewhere), (x,), (t,))
+
+
+@pytest.mark.parametrize(
+    ("jvp", "message"),
+    [
+        (lambda ctx, t: t, "returned 1 gradients from jvp, expected 2"),
+        (lambda ctx, t: (t, t), "return None at that position"),
+        (lambda ctx, t: (t.sum(), None), "tangent of shape"),
+    ],
+)
+def test_what_jvp_returns_is_checked(jvp, message):
+    def forward(ctx, x):
+        fixed = x.round()
+        ctx.mark_non_differentiable(fixed)
+        return x.clone(), fixed
+
+    with pytest.raises(RuntimeError, match=message):
+        func.jvp(lambda x: doing(forward, lambda ctx, g, h: g, jvp=jvp).apply(x), (pl.ones(2),), (pl.ones(2),))
+
+
+def test_jvp_sees_what_was_saved_for_forward_and_no_zeros_for_integers():
+    seen = []
+
+    def forward(ctx, x, index):
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x, x)
+        return x.clone()
+
+    def jvp(ctx, t, of_index):
+        seen.extend((len(ctx.saved_tensors), of_index))
+        return t
+
+    made = doing(forward, lambda ctx, g: (g, None), jvp=jvp)
+    func.jvp(lambda x: made.apply(x, pl.tensor(3)), (pl.ones(2),), (pl.ones(2),))
+    assert seen == [2, None]
+
+
+def test_a_node_can_be_called_by_hand():
+    x = leaf(1.0, 2.0)
+    y = x**2
+    step = y.grad_fn(pl.tensor([1.0, 10.0], dtype=pl.float64))
+    assert step.tolist() == [2.0, 40.0] and step.requires_grad
+    assert (x * 3).grad_fn(pl.ones(2))[1] is None
+    with pytest.raises(TypeError, match="expected 1 arguments, got 2"):
+        y.grad_fn(x.detach(), x.detach())
+    assert Square.apply(x).grad_fn.apply(pl.ones(2)).tolist() == [2.0, 4.0]
+    x.view_as(x).grad_fn.next_functions[0][0](pl.ones(2))
+    assert x.grad.tolist() == [1.0, 1.0]

@@ -388,3 +388,38 @@ def test_same_verdict_as_pytorch(torch, factor):
     theirs = torch.autograd.gradcheck(Theirs.apply, (x,), raise_exception=False)
     ours = gradcheck(custom(lambda a: a.sin(), lambda g, a: g * a.cos() * factor), (spread(2),), raise_exception=False)
     assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"check_backward_ad": False}, "at least one of"),
+        ({"check_backward_ad": False, "check_forward_ad": True, "check_batched_grad": True}, "check_batched_grad"),
+        ({"check_batched_forward_grad": True}, "check_batched_forward_grad"),
+    ],
+)
+def test_checking_nothing_is_refused(options, message):
+    x = torch.ones(1, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(AssertionError, match=message):
+        gradcheck(lambda x: x * 2, x, **options)
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+@pytest.mark.parametrize(
+    ("branch", "message"),
+    [
+        (lambda x: torch.cat([x, x]), "same shape"),
+        (lambda x: x.float(), "same dtype"),
+        (lambda x: (x, x), "same number"),
+    ],
+)
+def test_outputs_whose_form_depends_on_values_are_refused(branch, message, fast_mode):
+    x = torch.ones(1, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(AssertionError, match=message):
+        gradcheck(lambda x: branch(x) if (x >= 1).all() else x, x, fast_mode=fast_mode)
+
+
+def test_a_tolerance_for_random_results_holds_for_values_too():
+    generator = np.random.default_rng(0)
+    x = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    assert gradcheck(lambda x: x * 2 + generator.standard_normal() * 1e-13, x, nondet_tol=1e-8)

@@ -509,8 +509,8 @@ def test_a_node_hook_that_only_looks_changes_nothing():
 def test_a_post_accumulate_hook_returns_nothing():
     x, w = pl.ones(2, requires_grad=True), pl.ones(2, requires_grad=True)
     (x + w).sum().backward()
-    x.register_post_accumulate_grad_hook(lambda t: t)
-    with pytest.raises(TypeError, match="must return None"):
+    x.register_post_accumulate_grad_hook(lambda t: t.grad)
+    with pytest.raises(RuntimeError, match="should return None"):
         (x * w * 3).sum().backward()
     assert x.grad.tolist() == w.grad.tolist() == [1, 1]
 
@@ -537,3 +537,109 @@ def test_a_post_accumulate_hook_may_change_its_parameter():
     weight.register_post_accumulate_grad_hook(step)
     (weight * weight).sum().backward()
     assert pl.allclose(weight.detach(), pl.full((2,), 0.8)) and weight.is_leaf
+
+
+def test_gradient_edges_of_any_dtype_and_of_several_results():
+    def edge(tensor):
+        return graph.get_gradient_edge(tensor)
+
+    x = pl.tensor([1.0, 2.0], dtype=pl.float64, requires_grad=True)
+    a, b = (x * 1).split(1)
+    total = (3 * a + 5 * b * b).sum()
+    at_a, at_b = pl.autograd.grad(total, (edge(a), edge(b)), retain_graph=True)
+    assert at_a.tolist() == [3.0] and at_b.tolist() == [20.0] and at_b.dtype == pl.float64
+    (slope,) = pl.autograd.grad(edge(b), x, pl.ones(1, dtype=pl.float64), retain_graph=True)
+    assert slope.tolist() == [0.0, 1.0]
+    y = x * 2
+    by_hand = graph.GradientEdge(y.grad_fn, 0)
+    assert by_hand == edge(y) and len({by_hand, edge(y)}) == 1
+    assert pl.autograd.grad(y.sum(), by_hand)[0].dtype == pl.float64
+    with pytest.raises(NotImplementedError, match="several results"):
+        pl.autograd.grad(total, graph.GradientEdge(b.grad_fn, 1))
+
+
+def test_a_pack_hook_leaves_its_value_alone_and_sees_no_numbers():
+    x = pl.tensor([1.0, 2.0], requires_grad=True)
+    seen = []
+    with graph.saved_tensors_hooks(lambda t: seen.append(tuple(t.shape)) or t, lambda t: t):
+        y = (x * 3).exp()
+    assert seen == [(2,)]
+    y.sum().backward()
+    with (
+        graph.saved_tensors_hooks(lambda t: t.add_(1), lambda t: t),
+        pytest.raises(RuntimeError, match="pack hook is modifying its input"),
+    ):
+        x.exp()
+
+
+def test_a_view_that_renews_its_history_still_retains_its_gradient():
+    base = pl.ones(2, requires_grad=True).clone()
+    view, other = base[:], base[:]
+    view.retain_grad()
+    other.retain_grad()
+    view.mul_(2)
+    (view + other).sum().backward()
+    assert view.grad.tolist() == [1.0, 1.0] and other.grad.tolist() == [1.0, 1.0]
+
+
+def test_backward_hooks_of_a_module_are_not_called_by_a_second_derivative():
+    calls = []
+    loss = pl.nn.MSELoss()
+    loss.register_full_backward_hook(lambda *_: calls.append(1))
+    x = pl.ones(1, requires_grad=True)
+    (slope,) = pl.autograd.grad(loss(x, pl.zeros(1)), x, create_graph=True)
+    assert pl.autograd.grad(slope, x)[0].tolist() == [2.0]
+    assert len(calls) == 1
+
+
+def test_hooks_of_one_saved_tensor():
+    x = pl.tensor([1.0, 2.0], requires_grad=True)
+    y = x * x
+    y.grad_fn._raw_saved_self.register_hooks(lambda kept: 2 * kept, lambda packed: packed)
+    assert y.grad_fn._saved_self.tolist() == [2.0, 4.0] and y.grad_fn._saved_other is x
+    y.sum().backward()
+    assert x.grad.tolist() == [3.0, 6.0]
+    with pytest.raises(RuntimeError, match="second time"):
+        y.grad_fn._raw_saved_self.register_hooks(lambda t: t, lambda t: t)
+    saved = x.exp().grad_fn._raw_saved_result
+    with pytest.raises(RuntimeError, match="modifying its input"):
+        saved.register_hooks(lambda t: t.mul_(2), lambda t: t)
+    with pytest.raises(TypeError, match="incompatible"):
+        saved.register_hooks(1, 1)
+    saved.register_hooks(lambda t: t, lambda t: t)
+    with pytest.raises(RuntimeError, match="already been set"):
+        saved.register_hooks(lambda t: t, lambda t: t)
+    with pytest.raises(AttributeError, match="_raw_saved_other"):
+        x.exp().grad_fn._raw_saved_other
+
+
+def test_hooks_of_what_a_custom_function_saved():
+    class Keep(pl.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x, None)
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0]
+
+    x = pl.tensor([1.0, 2.0], requires_grad=True)
+    y = Keep.apply(x)
+    first, second = y.grad_fn._raw_saved_tensors
+    first.register_hooks(lambda t: t.tolist(), lambda packed: 10 * pl.tensor(packed))
+    with pytest.raises(RuntimeError, match="None is forbidden"):
+        second.register_hooks(lambda t: t, lambda t: t)
+    y.sum().backward()
+    assert x.grad.tolist() == [10.0, 20.0]
+
+
+def test_mutation_of_saved_tensors_is_allowed_once():
+    with (
+        graph.allow_mutation_on_saved_tensors(),
+        pytest.raises(RuntimeError, match="cannot be nested"),
+        graph.allow_mutation_on_saved_tensors(),
+    ):
+        pass
+    with graph.allow_mutation_on_saved_tensors():
+        pass

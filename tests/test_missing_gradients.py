@@ -138,3 +138,26 @@ def test_rules_share_one_ledger_per_run():
     assert ledger_of(watch.trace) is ledger_of(watch.trace)
     assert ledger_of(watch.trace).seen >= {0, 1, 2, 3}
     assert ledger_of(watch.trace).silent(watch.trace) == []
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "torch.unique(x)", "torch.unique(x[:, None], dim=0)", "torch.unique_consecutive(x)", "x // 2",
+        "torch.bincount(torch.tensor([0, 1, 1]), weights=x)", "torch.heaviside(x, x)", "torch.histogram(x, 2).hist",
+        "torch.binomial(x, x * 0.1)",
+    ],
+)  # fmt: skip
+def test_a_derivative_that_nobody_has_is_refused_not_left_out(form):
+    reference = pytest.importorskip("torch")
+    names = []
+    for lib in (torch, reference):
+        x = lib.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        y = eval(form, {"torch": lib, "x": x})
+        assert y.requires_grad
+        with pytest.raises(RuntimeError, match="not implemented"):
+            (y.sum() + x.sum()).backward()
+        names.append(y.grad_fn.name() if lib is torch else type(y.grad_fn).__name__)
+        with lib.no_grad():
+            assert not eval(form, {"torch": lib, "x": x}).requires_grad
+    assert names[0] == names[1]

@@ -248,3 +248,24 @@ def test_set_detect_anomaly_switches():
     with torch.autograd.set_detect_anomaly(True):
         assert modes.is_anomaly_enabled()
     assert not modes.is_anomaly_enabled()
+
+
+def test_a_class_is_decorated_with_a_warning():
+    with pytest.warns(FutureWarning, match="Decorating classes"):
+
+        @torch.no_grad()
+        class Made:
+            def __init__(self):
+                self.recording = torch.is_grad_enabled()
+
+    assert not Made().recording
+    with torch.autograd.set_multithreading_enabled(False):
+        assert torch.is_grad_enabled()
+
+
+def test_zeros_made_for_unused_inputs_can_be_differentiated():
+    x, a = (torch.tensor(v, requires_grad=True) for v in (0.5, 1.0))
+    (slope,) = torch.autograd.grad(x * a, x, create_graph=True)
+    (second,) = torch.autograd.grad(slope, x, create_graph=True, materialize_grads=True)
+    (third,) = torch.autograd.grad(second, x, materialize_grads=True)
+    assert second.item() == third.item() == 0.0

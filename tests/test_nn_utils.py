@@ -487,6 +487,63 @@ def ensembles(torch: Any) -> Any:
     ]  # fmt: skip
 
 
+# --- found by PyTorch's own tests
+
+
+@story
+def norms_of_every_order_are_clipped(torch: Any) -> Any:
+    seen = []
+    for order in (0, 0.5, 2, float("inf"), -float("inf"), -1):
+        x = torch.zeros(3, requires_grad=True)
+        x.grad = torch.tensor([3.0, 0.0, 4.0])
+        seen.append([torch.nn.utils.clip_grad_norm_([x], 1.0, order), x.grad])
+    used = linear(torch).parameters()
+    list(used)
+    with pytest.warns(UserWarning, match="empty generator"):
+        torch.nn.utils.clip_grad_norm_(used, 1.0)
+    return seen
+
+
+@story
+def a_right_inverse_may_refuse(torch: Any) -> Any:
+    layer = torch.nn.utils.parametrizations.orthogonal(
+        torch.nn.Linear(3, 3), orthogonal_map="cayley", use_trivialization=False
+    )
+
+    class Elsewhere(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x
+
+        def right_inverse(self, x: Any) -> Any:
+            return x.to("meta")
+
+    register = torch.nn.utils.parametrize.register_parametrization
+    return [refused(setattr, layer, "weight", torch.eye(3))[:20], refused(register, linear(torch), "bias", Elsewhere())]
+
+
+@story
+def masks_have_the_dtype_of_what_they_prune(torch: Any) -> Any:
+    prune = torch.nn.utils.prune
+    method = prune.L1Unstructured(amount=1)
+    method._tensor_name = "weight"
+    layer = prune.random_unstructured(linear(torch), "weight", amount=0.5)
+    copied = pickle.loads(pickle.dumps(layer))  # its weight is computed: the history stays behind
+    same = torch.equal(copied.weight, layer.weight)
+    return [prune.PruningContainer(method).compute_mask(torch.ones(3), torch.tensor([1, 1, 0])), same]
+
+
+@story
+def empty_sequences_are_not_packed(torch: Any) -> Any:
+    rnn = torch.nn.utils.rnn
+    empty = rnn.PackedSequence(torch.randn(0, 5), torch.tensor([], dtype=torch.int64))
+    return [
+        refused(call, *args)[:12] for call, *args in (
+            (rnn.pack_padded_sequence, torch.ones(0, 0), []), (rnn.pack_padded_sequence, torch.ones(0, 1, 2), [1]),
+            (rnn.pad_packed_sequence, empty), (rnn.unpack_sequence, empty),
+        )
+    ]  # fmt: skip
+
+
 @story
 def names(torch: Any) -> Any:
     u = torch.nn.utils

@@ -21,6 +21,7 @@ from pellucid.core import aliasing
 from pellucid.errors import CaptureError, InplaceError
 from pellucid.interop import functions, ufuncs
 from pellucid.interop.vocabulary import NAMED
+from pellucid.ops.operation import OPERATIONS, Draw
 
 # --- the inputs, as NumPy has them; a test makes tensors of them
 
@@ -462,6 +463,13 @@ def test_a_refusal_says_what_and_names_a_way_out(case):
     assert "detach().numpy()" in text or "indices" in text
 
 
+@pytest.mark.parametrize(("name", "rank"), [("hsplit", 1), ("vsplit", 2), ("dsplit", 3)])
+def test_a_split_needs_dimensions(name, rank):
+    for x in (np.ones((2,) * (rank - 1)), pl.ones((2,) * (rank - 1))):
+        with pytest.raises(ValueError, match="only works on arrays"):
+            getattr(np, name)(x, 2)
+
+
 def test_every_other_function_of_numpy_is_refused():
     x = pl.ones(2)
     with warnings.catch_warnings():
@@ -855,3 +863,41 @@ def test_scipys_functions_take_tensors():
 def test_the_tables_are_loaded_when_needed():
     late = "[m for m in sys.modules if m.startswith('pellucid.interop.') or m == 'pellucid.array_api']"
     subprocess.run([sys.executable, "-c", f"import sys, pellucid; assert not {late}"], check=True)
+
+
+# --- NumPy's numbers as arguments
+
+
+def single(value):
+    """Tensors of double precision in single precision, so that a double among the arguments would show."""
+    if isinstance(value, pl.Tensor):
+        return value.detach().float() if value.dtype == pl.float64 else value
+    return [single(each) for each in value] if isinstance(value, list) else value
+
+
+def kinds(result):
+    """The dtypes and shapes of a result."""
+    if isinstance(result, pl.Tensor):
+        return str(result.dtype), tuple(result.shape)
+    return [kinds(each) for each in result] if isinstance(result, (tuple, list)) else type(result)
+
+
+def test_a_numpy_number_counts_as_a_python_number():
+    pl.ops.load_families()
+    numpys, tried = {float: np.float64, int: np.int64}, 0
+    for name, operation in OPERATIONS.items():
+        for sample in operation.samples(Draw()):
+            arguments = {i: single(value) for i, value in enumerate(sample.args)}
+            arguments |= {key: single(value) for key, value in sample.kwargs.items()}
+            places = [place for place, value in arguments.items() if type(value) in numpys]
+            if not places:
+                continue
+            results = []
+            for numbers in (arguments, arguments | {p: numpys[type(arguments[p])](arguments[p]) for p in places}):
+                pl.manual_seed(0)
+                positional = [value for place, value in numbers.items() if isinstance(place, int)]
+                named = {place: value for place, value in numbers.items() if isinstance(place, str)}
+                results.append(kinds(operation.function(*positional, **named)))
+            assert results[0] == results[1], (name, sample)
+            tried += 1
+    assert tried > 1000

@@ -86,9 +86,9 @@ def test_nodes_are_named_as_in_pytorch() -> None:
 
 
 def test_every_alias_has_the_samples_of_its_function() -> None:
-    by_function = {id(operation.function): operation for operation in DISTINCT.values()}
+    by_function = {id(operation.shared): operation for operation in DISTINCT.values()}
     for operation in OPERATIONS.values():
-        assert operation.samples is by_function[id(operation.function)].samples
+        assert operation.samples is by_function[id(operation.shared)].samples
 
 
 def call_what_is_not_an_operation() -> None:
@@ -110,6 +110,7 @@ def call_what_is_not_an_operation() -> None:
     recorded_gradient(y, leaf)
     recorded_gradient(pellucid.normal(x, 1.0) + pellucid.bernoulli(x.sigmoid()), leaf)
     recorded_gradient(np.cbrt(x), leaf)
+    recorded_gradient(((x.half() * 2.0 + 1.0 - 0.5) / 3.0).double(), leaf)  # half precision and numbers
     recorded_gradient(pellucid.fake_quantize_per_tensor_affine(x, 0.1, 0, 0, 10), leaf)
     call_other_dimensions(leaf)
     pellucid.func.jacfwd(pellucid.func.jacrev(lambda v: (v * v).sum()))(x.detach())

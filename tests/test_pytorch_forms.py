@@ -410,3 +410,63 @@ def _tensors(tree: Any) -> list[Any]:
     if isinstance(tree, torch.Tensor):
         return [tree]
     return [x for part in tree for x in _tensors(part)] if isinstance(tree, (list, tuple)) else []
+
+
+# --- names that programs find beside the documented ones
+
+
+CHECKS = {
+    "_check": ("_check", True), "false": ("_check", False), "number": ("_check", 1), "index": ("_check_index", False),
+    "value": ("_check_value", False), "type": ("_check_type", False), "size": ("_check_is_size", -1),
+    "right size": ("_check_is_size", 3), "not implemented": ("_check_not_implemented", False),
+    "all": ("_check_tensor_all", [True, True]), "not all": ("_check_tensor_all", [True, False]),
+    "no tensor": ("_check_tensor_all", True), "a tensor": ("_check", [True]),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("message", [None, lambda: "so it is", "a text"])
+@pytest.mark.parametrize("case", CHECKS)
+def test_checks_raise_what_pytorchs_raise(case: str, message: Any) -> None:
+    reference = pytest.importorskip("torch")
+    name, given = CHECKS[case]
+    found = []
+    for lib in (torch, reference):
+        try:
+            getattr(lib, name)(lib.tensor(given) if isinstance(given, list) else given, message)
+            found.append(None)
+        except Exception as error:
+            found.append((type(error), str(error).split(". (")[0].split("\n")[0].rstrip(".")))
+    assert found[0] == found[1]
+
+
+def test_settings_of_the_compiler_are_made_for_a_while() -> None:
+    from pellucid._dynamo import config
+    from pellucid._inductor import config as inductor
+
+    with config.patch(cache_size_limit=64), config.patch("verbose", True), inductor.patch({"debug": True, "new": 1}):
+        assert (config.cache_size_limit, config.verbose, inductor.debug, inductor.new) == (64, True, True, 1)
+    assert (config.cache_size_limit, config.verbose, inductor.debug) == (8, False, False)
+    assert not hasattr(inductor, "new")
+
+    @config.patch(recompile_limit=3)
+    def inside() -> int:
+        return config.recompile_limit
+
+    assert (inside(), config.recompile_limit) == (3, 8)
+
+
+def test_typed_tensors_take_a_size_by_name() -> None:
+    assert torch.ByteTensor(size=(2, 3)).shape == (2, 3)
+    assert torch.FloatTensor(size=[4]).dtype is torch.float32
+
+
+def test_second_homes_of_names() -> None:
+    with torch.as_torch() as lib:
+        from torch.cuda.amp.grad_scaler import GradScaler
+
+        assert lib.torch is lib and lib.functional.F is lib.nn.functional and GradScaler is lib.amp.GradScaler
+        assert lib._C._LinAlgError is lib.linalg.LinAlgError and isinstance(lib.Tensor, lib._C._TensorMeta)
+        parts = [lib.arange(3.0), lib.ones(2, 2)]
+        flat = lib._utils._flatten_dense_tensors(parts)
+        assert all(map(lib.equal, lib._utils._unflatten_dense_tensors(flat, parts), parts))

@@ -99,6 +99,49 @@ def test_we_read_files_of_safetensors(torch, tmp_path):
     assert plain(load(safetensors.torch.save(everything(torch)))) == plain(everything(pellucid))
 
 
+def tied(lib, value):
+    model = lib.nn.ModuleDict({"embed": lib.nn.Embedding(3, 2), "head": lib.nn.Linear(2, 3)})
+    model["head"].weight = model["embed"].weight
+    with lib.no_grad():
+        model["embed"].weight.fill_(value)
+        model["head"].bias.fill_(value)
+    return model
+
+
+def test_models_with_tied_weights_go_both_ways(torch, tmp_path):
+    import safetensors.torch
+
+    from pellucid.serialization import safetensors as ours
+
+    ours.save_model(tied(pellucid, 1.0), tmp_path / "ours", {"step": "3"})
+    safetensors.torch.save_model(tied(torch, 2.0), tmp_path / "theirs", {"step": "3"})
+    opened = safetensors.safe_open
+    with opened(tmp_path / "ours", "pt") as mine, opened(tmp_path / "theirs", "pt") as its:
+        assert its.metadata().items() <= mine.metadata().items() and list(mine.keys()) == list(its.keys())
+    for path, value in (("ours", 1.0), ("theirs", 2.0)):
+        for lib, load_model in ((pellucid, ours.load_model), (torch, safetensors.torch.load_model)):
+            model = tied(lib, 0.0)
+            assert load_model(model, tmp_path / path) == (set(), [])
+            assert model["head"].weight is model["embed"].weight
+            assert (model["head"].weight == value).all() and (model["head"].bias == value).all()
+
+
+def test_a_model_that_does_not_fit_is_refused_by_name(torch, tmp_path):
+    import safetensors.torch
+
+    from pellucid.serialization import safetensors as ours
+
+    for lib, module in ((pellucid, ours), (torch, safetensors.torch)):
+        module.save_model(lib.nn.Linear(2, 3), tmp_path / "a")
+        other = lib.nn.Linear(2, 3, bias=False)
+        assert module.load_model(other, tmp_path / "a", strict=False) == (set(), ["bias"])
+        with pytest.raises(RuntimeError, match=r'(?s)Error.*for Linear:.*Unexpected key.*: "bias"'):
+            module.load_model(other, tmp_path / "a")
+        module.save_model(other, tmp_path / "a")
+        with pytest.raises(RuntimeError, match=r'(?s)Error.*for Linear:.*Missing key.*: "bias"'):
+            module.load_model(lib.nn.Linear(2, 3), tmp_path / "a")
+
+
 # --- what is refused when saving
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import pellucid
-from pellucid.serialization import DamagedFileError, UnpicklingError, safe_globals, unpickling
+from pellucid.serialization import DamagedFileError, UnpicklingError, archive, safe_globals, unpickling
 
 SOAK = bool(os.environ.get("PELLUCID_SOAK"))
 
@@ -238,7 +238,44 @@ def test_parameters_of_pytorch_with_attributes(torch):
     data = saved({"p": parameter}, torch)
     assert b"_rebuild_parameter_with_state" in data
     back = loaded(data)["p"]
-    assert isinstance(back, pellucid.nn.Parameter) and plain(back) == plain(parameter) and not hasattr(back, "note")
+    assert isinstance(back, pellucid.nn.Parameter) and plain(back) == plain(parameter) and back.note == "mine"
+
+
+def with_attributes_and_unsigned_integers(lib):
+    rows = lib.arange(6).to(lib.uint16).reshape(2, 3)
+    tensor, parameter = lib.zeros(2), lib.nn.Parameter(lib.ones(1))
+    tensor.note, parameter.note = "mine", [1, 2.5]
+    return {"rows": rows, "second": rows[1:], "large": lib.tensor([3]).to(lib.uint64), "t": tensor, "p": parameter}
+
+
+@pytest.mark.parametrize("writer", ["torch", "pellucid"])
+@pytest.mark.parametrize("reader", ["torch", "pellucid"])
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_attributes_and_unsigned_integers_are_saved(torch, writer, reader, weights_only):
+    libraries = {"torch": torch, "pellucid": pellucid}
+    back = loaded(saved(with_attributes_and_unsigned_integers(libraries[writer]), libraries[writer]),
+                  libraries[reader], weights_only=weights_only)  # fmt: skip
+    assert {name: str(value.dtype) for name, value in back.items()}["rows"] == "torch.uint16"
+    assert (back["rows"].tolist(), back["large"].tolist()) == ([[0, 1, 2], [3, 4, 5]], [3])
+    assert (back["t"].note, back["p"].note) == ("mine", [1, 2.5])
+    assert back["rows"].untyped_storage().data_ptr() == back["second"].untyped_storage().data_ptr()
+
+
+def test_an_attribute_from_a_file_hides_nothing():
+    tensor = pellucid.zeros(1)
+    tensor.__dict__["backward"] = tensor.__dict__["note"] = "mine"
+    back = loaded(saved({"t": tensor}))["t"]
+    assert back.note == "mine" and callable(back.backward)
+
+
+def test_what_shares_memory_in_a_file_shares_it_again():
+    x = pellucid.arange(4.0, requires_grad=True)
+    back, part = loaded(saved((x.detach(), x.detach()[1:])))
+    y = back.requires_grad_() ** 2
+    part.fill_(9.0)
+    assert back.tolist() == [0.0, 9.0, 9.0, 9.0]
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
 
 
 # --- damage
@@ -470,3 +507,42 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(tmp_path):
         process.stdout.close()
         back = pellucid.load(path)
         assert bool((back["a"] == back["n"]).all())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64", "int16", "bool", "float64"])
+def test_files_of_machines_with_the_other_byte_order(dtype):
+    tensor = pellucid.tensor([1, 0, 3]).to(getattr(pellucid, dtype))
+    swapped = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(saved(tensor))) as z, zipfile.ZipFile(swapped, "w") as out:
+        for name in (each for each in z.namelist() if not each.endswith(archive.DIGESTS)):
+            data = z.read(name)
+            if name.endswith("/byteorder"):
+                data = b"big"
+            elif name.endswith("/data/0"):
+                width = len(data) // 3 // (2 if "complex" in dtype else 1)
+                data = np.frombuffer(data, f"u{width}").byteswap().tobytes()
+            out.writestr(name, data)
+    assert loaded(swapped.getvalue()).tolist() == tensor.tolist()
+
+
+@pytest.mark.parametrize("writer", ["torch", "pellucid"])
+@pytest.mark.parametrize("reader", ["torch", "pellucid"])
+def test_tensors_on_meta_are_saved_without_values(torch, writer, reader):
+    libraries = {"torch": torch, "pellucid": pellucid}
+    lib = libraries[writer]
+    given = [lib.empty(3, 4, dtype=lib.float64, device="meta").T, lib.nn.Linear(2, 3, device="meta").weight]
+    back = loaded(saved(given, lib), libraries[reader])
+    assert [(str(x.device), str(x.dtype), tuple(x.shape), x.requires_grad) for x in back] == [
+        ("meta", "torch.float64", (4, 3), False), ("meta", "torch.float32", (3, 2), True),
+    ]  # fmt: skip
+
+
+def test_a_file_is_whole_before_it_is_closed(tmp_path):
+    with open(tmp_path / "model.pt", "wb") as file:
+        pellucid.save(pellucid.ones(2), file)
+        assert pellucid.load(tmp_path / "model.pt").tolist() == [1.0, 1.0]
+
+
+def test_load_knows_safetensors_by_their_name(tmp_path):
+    pellucid.save_file({"weight": pellucid.ones(2)}, tmp_path / "model.safetensors")
+    assert pellucid.load(tmp_path / "model.safetensors")["weight"].tolist() == [1.0, 1.0]

@@ -276,3 +276,108 @@ def test_mistakes_are_refused_alike(torch, name):
         errors.append(raised.value)
     assert type(errors[0]) is type(errors[1])
     assert str(errors[1])[:40] in str(errors[0])
+
+
+# --- attention with functions of places
+
+
+def near(b, h, q, k):
+    return (q - k).abs() <= h + b
+
+
+def causal(b, h, q, k):
+    return q >= k
+
+
+def nowhere(b, h, q, k):
+    return q > k + 100
+
+
+def falling(score, b, h, q, k):
+    return score - (q - k) * 2.0 ** -(h + 1.0)
+
+
+FLEX = {
+    "plain": (None, None, {}),
+    "causal": (None, (causal, None, None), {}),
+    "places": (falling, (near, 2, 2), {}),
+    "scale": (falling, (causal, None, None), {"scale": 0.3}),
+    "nothing seen": (None, (nowhere, None, None), {}),
+    "groups": (falling, (causal, None, None), {"enable_gqa": True}),
+}
+
+
+def flexed(lib, name, learned=False):
+    flex = lib.nn.attention.flex_attention
+    score, mask, options = FLEX[name]
+    heads = 1 if options.get("enable_gqa") else 2
+    arrays = [np.random.RandomState(i).randn(2, n, 6, 4) for i, n in enumerate((2, heads, heads))]
+    inputs = [lib.tensor(array, requires_grad=learned) for array in arrays]
+    blocks = mask and flex.create_block_mask(*mask, 6, 6, device="cpu", BLOCK_SIZE=2)
+    return inputs, blocks, flex.flex_attention(*inputs, score, blocks, **options)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", FLEX)
+def test_flex_attention(torch, name, monkeypatch):
+    from torch.nn.attention import flex_attention as its
+
+    import pellucid.nn.attention.flex_attention
+
+    monkeypatch.setattr(its, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)  # nothing is to be compiled
+    (_, mine, found), (_, theirs, expected) = flexed(pellucid, name), flexed(torch, name)
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-12, atol=1e-14)
+    if mine is not None:
+        assert (repr(mine), str(mine)) == (repr(theirs), str(theirs))
+        for part in (lambda mask: mask[0], lambda mask: mask[:, 0], lambda mask: mask._adjust(3, 4)):
+            for table in mine.LISTS:
+                one, other = getattr(part(mine), table), getattr(part(theirs), table)
+                assert one.tolist() == other.tolist() and str(one.dtype) == str(other.dtype)
+    inputs, _, found = flexed(pellucid, name, learned=True)
+    found.sum().backward()
+    assert all(bool(each.grad.isfinite().all()) for each in inputs)
+
+
+def test_gradients_of_flex_attention_are_those_of_the_formula():
+    from pellucid.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    bias = pellucid.randn(2, 11, dtype=pellucid.float64, requires_grad=True)
+    blocks = create_block_mask(causal, None, None, 6, 6, BLOCK_SIZE=2)
+    inputs = [pellucid.randn(1, 2, 6, 3, dtype=pellucid.float64, requires_grad=True) for _ in range(3)]
+    assert pellucid.autograd.gradcheck(
+        lambda q, k, v, table: flex_attention(q, k, v, lambda s, b, h, i, j: s + table[h, i - j + 5], blocks),
+        (*inputs, bias),
+    )
+
+
+def test_flex_attention_refuses_what_does_not_fit():
+    from pellucid.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    blocks, x = create_block_mask(causal, None, None, 6, 6), pellucid.zeros(1, 2, 4, 3)
+    with pytest.raises(ValueError, match="block_mask was created for"):
+        flex_attention(x, x, x, block_mask=blocks)
+    with pytest.raises(RuntimeError, match="sliced BlockMask"):
+        flex_attention(x, x, x, block_mask=blocks[0])
+    with pytest.raises(ValueError, match="same number of heads"):
+        flex_attention(x, x[:, :1], x[:, :1])
+    with pytest.raises(AssertionError, match="requires a mask_mod"):
+        create_block_mask(falling, None, None, 6, 6)
+
+
+@pytest.mark.parametrize("options", ["", "is_causal=True", "attn_mask=mask", "attn_mask=mask.float()", "dropout_p=0.1"])
+@pytest.mark.parametrize("kind", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("apart", [False, True])
+def test_attention_is_laid_out_like_its_query(torch, options, kind, apart):
+    found = []
+    for lib in (pellucid, torch):
+        x = lib.ones(2, 5, 3, 3, 4, dtype=getattr(lib, kind), requires_grad=True)
+        query, key, value = x.permute(3, 0, 2, 1, 4)  # cut out of rows, as programs do it
+        if apart:
+            query, key, value = (each.contiguous() for each in (query, key, value))
+        scope = {"lib": lib, "q": query, "k": key, "v": value, "mask": lib.ones(5, 5, dtype=lib.bool)}
+        if "float" in options and kind == "float64":
+            options = "attn_mask=mask.double()"
+        y = eval(f"lib.nn.functional.scaled_dot_product_attention(q, k, v, {options})", scope)
+        y.transpose(1, 2).reshape(2, 5, 12).sum().backward()
+        found.append((y.shape, y.stride(), y.transpose(1, 2).is_contiguous(), x.grad.shape))
+    assert found[0] == found[1]

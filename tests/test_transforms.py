@@ -663,7 +663,7 @@ def test_functional_call_errors():
     model = Model()
     weight = model.inner.weight
     with pytest.raises(AttributeError, match="nothing"):
-        func.functional_call(model, {"inner.weight": t(0 * W), "nothing": t(X)}, t(Y))
+        func.functional_call(model, {"inner.weight": t(0 * W), "nothing.weight": t(X)}, t(Y))
     with pytest.raises(RuntimeError, match="Missing key"):
         func.functional_call(model, {"bias": t(X)}, t(Y), strict=True)
     with pytest.raises(ValueError, match="multiple dictionaries"):
@@ -818,3 +818,171 @@ def test_against_torch(torch, name):
     ours = composed(pellucid)[name](map_tree(t, parameters()), t(Y))
     theirs = composed(torch)[name](map_tree(torch.tensor, parameters()), torch.tensor(Y))
     same(ours, map_tree(lambda value: value, theirs), 1e-10)
+
+
+@pytest.mark.parametrize(
+    "buffer",
+    [
+        lambda x: pellucid.zeros_like(x),
+        lambda x: pellucid.full_like(x, 2.0).zero_(),
+        lambda x: x.new_zeros(3),
+        lambda x: x.new_empty(3).zero_(),
+    ],
+)
+def test_what_is_made_like_a_batched_tensor_has_room_for_its_values(buffer):
+    def f(x):
+        made = buffer(x)
+        made[0] = x[2]
+        return made
+
+    x = pellucid.arange(6.0).reshape(2, 3)
+    assert func.vmap(f)(x).tolist() == [[2.0, 0.0, 0.0], [5.0, 0.0, 0.0]]
+    twice = func.vmap(func.vmap(f))(x.reshape(1, 2, 3))
+    assert twice.tolist() == [[[2.0, 0.0, 0.0], [5.0, 0.0, 0.0]]]
+
+
+def test_a_view_follows_its_base_into_forward_mode():
+    def f(x, y):
+        x = x.clone()
+        view = x[0]
+        x.copy_(y)
+        return view, x
+
+    x, y, t = pellucid.zeros(2, 3), pellucid.arange(6.0).reshape(2, 3), pellucid.ones(2, 3)
+    (view, _), (slope, _) = func.jvp(lambda y: f(x, y), (y,), (t,))
+    assert view.tolist() == [0.0, 1.0, 2.0] and slope.tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("output", [None, ()])
+def test_a_function_without_output_has_no_slope(output):
+    x = pellucid.ones(2)
+    with pytest.raises(RuntimeError, match="non-empty output"):
+        func.jvp(lambda x: output, (x,), (x,))
+    with pytest.raises(RuntimeError, match="non-empty output"):
+        func.jacfwd(lambda x: output)(x)
+
+
+def test_the_static_vmap_of_a_function_sees_lists_and_must_say_where_the_batch_is():
+    seen = []
+
+    def made(rule):
+        class Made(pellucid.autograd.Function):
+            @staticmethod
+            def forward(x, others):
+                return x + others[0] + others[1]
+
+            @staticmethod
+            def setup_context(ctx, inputs, output):
+                pass
+
+            vmap = staticmethod(rule)
+
+        return func.vmap(Made.apply)
+
+    def adding(info, in_dims, x, others):
+        seen.append(in_dims)
+        return x + others[0] + others[1], 0
+
+    x = pellucid.arange(2.0)
+    assert made(adding)(x, [x, 10 * x]).tolist() == [0.0, 12.0]
+    assert seen == [(0, [0, 0])]
+    for out_dims in [(0,), (0, 0)]:
+        with pytest.raises(RuntimeError, match="incompatible"):
+            made(lambda info, in_dims, x, others, out_dims=out_dims: (x, out_dims))(x, [x, x])
+
+
+def test_ensembles_are_of_one_make():
+    from pellucid.functorch import combine_state_for_ensemble
+
+    models = [pellucid.nn.Linear(2, 2) for _ in range(2)]
+    models[1].eval()
+    with pytest.raises(RuntimeError, match="training/eval mode"):
+        combine_state_for_ensemble(models)
+    with pytest.raises(RuntimeError, match="same class"):
+        combine_state_for_ensemble([models[0], pellucid.nn.ReLU()])
+
+
+def test_unwrapping_for_the_debugger():
+    seen = []
+
+    def f(x):
+        seen.extend((func.debug_unwrap(x), func.debug_unwrap(x, recurse=False)))
+        return x
+
+    x = pellucid.arange(4.0).reshape(2, 2)
+    func.vmap(func.vmap(f))(x)
+    assert seen[0].tolist() == x.tolist() and seen[1].shape == (2,)
+    assert func.debug_unwrap(x) is x
+
+
+def test_what_stands_beside_a_forward_jacobian_leaves_the_batch():
+    def f(x):
+        return x * x, {"double": 2 * x, "name": "f"}
+
+    x = pellucid.tensor([1.0, 2.0])
+    jacobian, beside = func.jacfwd(f, has_aux=True)(x)
+    assert jacobian.tolist() == [[2.0, 0.0], [0.0, 4.0]] and beside["name"] == "f"
+    assert beside["double"].tolist() == [2.0, 4.0]
+    weight = pellucid.eye(2, requires_grad=True)  # a parameter from outside enters every level inside
+
+    def g(x):
+        return (weight @ x,) * 2
+
+    twice = func.jacfwd(func.jacrev(g, has_aux=True), has_aux=True)
+    assert twice(x)[1].tolist() == [1.0, 2.0]
+    assert func.vmap(lambda x: twice(x)[1])(x[None]).tolist() == [[1.0, 2.0]]
+
+
+def test_dual_tensors_are_made_once_and_written_to_no_out():
+    x = pellucid.ones(2)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, x)
+        for tensor, tangent in ((dual, x), (x, dual)):
+            with pytest.raises(RuntimeError, match="already has a forward gradient"):
+                forward_ad.make_dual(tensor, tangent)
+        for args, out in (((dual, 1), pellucid.zeros(2)), ((x, 1), dual)):
+            with pytest.raises(NotImplementedError, match="out= function"):
+                pellucid.add(*args, out=out)
+
+
+def test_a_batched_tensor_knows_how_its_examples_lie_in_memory():
+    seen = []
+
+    def look(x):
+        seen.append((x.stride(), x.is_contiguous()))
+        return x
+
+    x = pellucid.zeros(3, 2, 5, 7)
+    func.vmap(look)(x)
+    func.vmap(look, in_dims=1)(x)
+    func.vmap(func.vmap(look), in_dims=3)(x)
+    func.vmap(look)(pellucid.zeros(3, 0, 2))
+    func.jvp(look, (x.mT,), (x.mT,))
+    assert seen == [
+        ((35, 7, 1), True), ((70, 7, 1), False), ((35, 7), False), ((2, 1), True), ((70, 35, 1, 7), False)
+    ]  # fmt: skip
+
+
+def test_a_window_onto_the_memory_of_an_example():
+    x = pellucid.arange(12.0).reshape(2, 3, 2).mT
+    windows = func.vmap(lambda example: example.as_strided((2, 2), (1, 2)))(x)
+    assert windows.tolist() == [[[0.0, 2.0], [1.0, 3.0]], [[6.0, 8.0], [7.0, 9.0]]]
+    with pytest.raises(RuntimeError, match="inside of vmap"):
+        func.vmap(lambda example: example.as_strided((3,), (1,), 1))(pellucid.arange(6.0).reshape(2, 3))
+
+
+@pytest.mark.parametrize("randomness", ["same", "different"])
+def test_draws_with_given_chances_into_a_batched_tensor(randomness):
+    chances = pellucid.tensor([0.0, 1.0])
+    drawn = func.vmap(lambda x: x.clone().bernoulli_(chances), randomness=randomness)(pellucid.zeros(3, 2))
+    assert drawn.tolist() == [[0.0, 1.0]] * 3
+
+
+def test_strict_jvp_refuses_an_output_that_does_not_move():
+    def unmoved(x):
+        return x.long().float().requires_grad_().clone()
+
+    x = pellucid.ones(2)
+    with pytest.raises(RuntimeError, match="independent"):
+        functional.jvp(unmoved, x, x, strict=True)
+    assert functional.jvp(unmoved, x, x)[1].tolist() == [0.0, 0.0]

@@ -5,6 +5,7 @@ from typing import Any
 from pellucid.absent import absent
 from pellucid.core.tensor import Tensor as TensorBase
 from pellucid.dtypes import device, dtype, layout, memory_format
+from pellucid.errors import LinAlgError
 from pellucid.interop.subclasses import disabled_torch_function, nobody_asked
 from pellucid.ops import load_families
 from pellucid.ops.operation import OPERATIONS
@@ -16,12 +17,26 @@ __all__ = [
 ]  # fmt: skip
 
 _TensorBase = TensorBase
+_TensorMeta = type
+_LinAlgError = LinAlgError
 DisableTorchFunction = DisableTorchFunctionSubclass = nobody_asked
 _disabled_torch_function_impl = disabled_torch_function
 
 
 def _log_api_usage_once(*args: Any) -> None:
     """Nothing is logged."""
+
+
+def _jit_set_profiling_mode(enabled: bool) -> bool:
+    """Accepted: nothing is compiled.
+
+    >>> _jit_set_profiling_mode(False)
+    False
+    """
+    return False
+
+
+_jit_set_profiling_executor = _jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _jit_set_profiling_mode
 
 
 def _get_tracing_state() -> None:

@@ -11,6 +11,7 @@ import warnings as _warnings
 from importlib import import_module as _import_module
 from importlib.util import find_spec as _find_spec
 from math import e, inf, nan, pi
+from pkgutil import iter_modules as _iter_modules
 from typing import Any as _Any
 
 from pellucid import _loading, interop, ops, random, return_types
@@ -100,6 +101,9 @@ _FROM = {
         ),
         "pellucid.amp",
     ),
+    **dict.fromkeys(
+        ("DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet"), "pellucid._C"
+    ),
     **dict.fromkeys(("capture",), "pellucid.compiler"),
     **dict.fromkeys(("vmap",), "pellucid.func"),
     **dict.fromkeys(("Tag",), "pellucid.library"),
@@ -160,6 +164,15 @@ _FROM = {
             "SymFloat",
             "SymInt",
             "_assert",
+            "_assert_async",
+            "_check",
+            "_check_index",
+            "_check_is_size",
+            "_check_not_implemented",
+            "_check_tensor_all",
+            "_check_type",
+            "_check_value",
+            "_check_with",
             "sym_float",
             "sym_int",
             "sym_ite",
@@ -205,7 +218,7 @@ _loading.loaded()
 def __getattr__(name: str) -> _Any:
     if name in _FROM:
         return getattr(_import_module(_FROM[name]), name)
-    if not name.startswith("__"):
+    if not name.startswith("__") or name in ("__config__", "__future__"):  # modules of PyTorch's
         if _find_spec(f"{__name__}.{name}") is not None:
             return _import_module(f"{__name__}.{name}")
         ops.load_families()
@@ -217,6 +230,14 @@ def __getattr__(name: str) -> _Any:
         if name in names.split():
             return _import_module("pellucid.absent").absent("torch", names, why)(name)
     raise AttributeError(f"module 'pellucid' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Also what is loaded when first asked for, but for what is not here at all."""
+    ops.load_families()
+    globals().update(_namespace("torch"))
+    modules = {module.name for module in _iter_modules(globals()["__path__"]) if not module.name.startswith("_")}
+    return sorted({*globals(), *_FROM, *modules})
 
 
 def is_tensor(value: _Any) -> bool:

@@ -40,6 +40,24 @@ def set_device_index(device: Any, /) -> NoReturn:
 set_device_idx = set_stream = set_device_index
 
 
+def current_stream(device: Any = None, /) -> NoReturn:
+    """Refused: there is none, nor memory of one."""
+    set_device_index(device)
+
+
+get_device_capability = get_memory_info = current_stream
+max_memory_allocated = max_memory_reserved = memory_allocated = memory_reserved = memory_stats = current_stream
+reset_accumulated_memory_stats = reset_peak_memory_stats = current_stream
+
+
+def empty_cache() -> NoReturn:
+    """Refused: there is none."""
+    set_device_index(None)
+
+
+empty_host_cache = empty_cache
+
+
 def current_device_index() -> NoReturn:
     """Refused: there is none."""
     set_device_index(None)

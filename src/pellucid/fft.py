@@ -3,4 +3,5 @@
 import pellucid.ops.fft  # noqa: F401 (loading a family publishes its operations)
 from pellucid.ops.operation import namespace as _namespace
 
-globals().update(_namespace("torch.fft"))
+_names = _namespace("torch.fft")
+globals().update(_names, __all__=[*_names])

@@ -12,3 +12,4 @@ atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes broadcast_tensors c
 istft lu meshgrid norm pca_lowrank split stft svd_lowrank tensordot unique unique_consecutive unravel_index
 """
 globals().update({name: getattr(_torch, name) for name in NAMES.split()})
+F = _torch.nn.functional

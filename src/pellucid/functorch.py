@@ -26,6 +26,7 @@ from pellucid.func import (
     vjp,
     vmap,
 )
+from pellucid.transforms.stateless import check_alike
 
 __all__ = [
     "combine_state_for_ensemble", "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd",
@@ -65,8 +66,7 @@ def combine_state_for_ensemble(models: Sequence[Any]) -> tuple[Any, Any, Any]:
     >>> vmap(function, in_dims=(0, 0, None))(parameters, buffers, torch.ones(4, 2)).shape
     torch.Size([3, 4, 1])
     """
-    if not models:
-        raise RuntimeError("combine_state_for_ensemble: Expected at least one model, got 0.")
+    check_alike(models, "combine_state_for_ensemble")
     parts = [make_functional_with_buffers(model) for model in models]
     stacked = [
         tuple(torch.stack(same).detach() for same in zip(*(part[i] for part in parts), strict=True)) for i in (1, 2)

@@ -1,5 +1,6 @@
-"""torch.futures: results that come later. Nothing runs elsewhere, so a future is a box for a value."""
+"""torch.futures: results that come later. Only another thread could set a future that we wait for."""
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,12 +20,12 @@ class Future:
     def __init__(self, *, devices: Any = None) -> None:
         self._result: Any = None
         self._problem: BaseException | None = None
-        self._done = False
+        self._set = threading.Event()
         self._callbacks: list[Callable[[Future], Any]] = []
 
     def done(self) -> bool:
         """Whether there is a value or an exception."""
-        return self._done
+        return self._set.is_set()
 
     def set_result(self, result: Any) -> None:
         """Set the value and call those who wait for it."""
@@ -35,9 +36,10 @@ class Future:
         self._finish(None, result)
 
     def _finish(self, result: Any, problem: BaseException | None) -> None:
-        if self._done:
+        if self.done():
             raise RuntimeError("Future can only be marked completed once")
-        self._result, self._problem, self._done = result, problem, True
+        self._result, self._problem = result, problem
+        self._set.set()
         for callback in self._callbacks:
             callback(self)
 
@@ -48,14 +50,15 @@ class Future:
         return self._result
 
     def wait(self) -> Any:
-        """The value; nothing runs elsewhere that could set it while we wait."""
-        if not self._done:
+        """The value, when a thread has set it; refused if there is no other thread that could."""
+        if not self.done() and threading.active_count() == 1:
             raise RuntimeError("the future has no value, and nothing runs elsewhere that could set it")
+        self._set.wait()
         return self.value()
 
     def add_done_callback(self, callback: Callable[["Future"], Any]) -> None:
         """Call a function with the future when it is done."""
-        if self._done:
+        if self.done():
             callback(self)
         else:
             self._callbacks.append(callback)

@@ -1,9 +1,10 @@
 """TorchScript, accepted: functions and modules stay plain Python, which runs them as they are."""
 
+import builtins
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from types import ModuleType
-from typing import Any
+from types import ModuleType, UnionType
+from typing import Any, Union, get_args, get_origin
 
 from pellucid.absent import absent
 from pellucid.nn.modules.module import Module
@@ -96,6 +97,57 @@ def is_scripting() -> bool:
 
 
 is_tracing = is_scripting
+
+
+class Error(RuntimeError):
+    """What a script raises."""
+
+
+class strict_fusion(AbstractContextManager[None]):
+    """A context that changes nothing."""
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing to undo."""
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:
+    """Whether a value, and what it holds, is of a type such as `list[int]`.
+
+    >>> isinstance([1, 2], list[int]), isinstance([1, "two"], list[int]), isinstance({"a": 1}, dict[str, int])
+    (True, False, True)
+    """
+    origin, parts = get_origin(target_type), get_args(target_type)
+    if target_type is Any:
+        return True
+    if origin in (Union, UnionType):
+        return any(isinstance(obj, part) for part in parts)
+    if origin is None:
+        return builtins.isinstance(obj, type(None) if target_type is None else target_type)
+    if not builtins.isinstance(obj, origin):
+        return False
+    if origin is dict:
+        return all(isinstance(key, parts[0]) and isinstance(value, parts[1]) for key, value in obj.items())
+    if origin is tuple and parts[-1:] != (...,):
+        return len(obj) == len(parts) and all(map(isinstance, obj, parts))
+    return all(isinstance(each, parts[0]) for each in obj)
+
+
+STRATEGY: list[list[tuple[str, int]]] = [[("STATIC", 2), ("DYNAMIC", 10)]]
+
+
+def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Accepted, without effect; gives what was said before."""
+    before, STRATEGY[0] = STRATEGY[0], strategy
+    return before
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """Accepted, without effect."""
+
+
+def onednn_fusion_enabled() -> bool:
+    """False."""
+    return False
 
 
 def optimized_execution(should_optimize: bool) -> AbstractContextManager[None]:

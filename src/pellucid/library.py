@@ -13,18 +13,23 @@ tensor([2., 2.])
 tensor([2., 2.], grad_fn=<mine::twiceBackward>)
 """
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from functools import partial, update_wrapper
-from types import SimpleNamespace
-from typing import Any
+from types import SimpleNamespace, UnionType
+from typing import Any, Union, get_args, get_origin
 
-from pellucid import ops
+from pellucid import dtypes, ops
 from pellucid.absent import absent
+from pellucid.core import modes
 from pellucid.core.function import Function
+from pellucid.core.tensor import Tensor
 
 __all__ = [
-    "CustomOpDef", "Library", "custom_op", "define", "impl", "register_autograd", "register_fake", "register_kernel",
+    "CustomOpDef", "Library", "custom_op", "define", "impl", "infer_schema", "register_autocast", "register_autograd",
+    "register_fake", "register_kernel", "register_vmap",
 ]  # fmt: skip
 
 REGISTERED: dict[str, "CustomOpDef"] = {}
@@ -34,16 +39,53 @@ OURS = frozenset(("", "cpu", "CPU", "CompositeExplicitAutograd", "CompositeImpli
 
 
 class CustomOpDef:
-    """An operation with a name, its function, and what was registered for it."""
+    """An operation with a name, its function, and what was registered for it.
+
+    What takes a derivative or a rule for vmap becomes a `Function`, whose arguments are the positional ones and, last,
+    a dictionary of those that can only be named.
+    """
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self._qualname = name
-        self._function: Callable[..., Any] = function
+        self._first = self._function = function  # as defined; as it is for the CPU
+        self._rules: dict[str, Callable[..., Any]] = {}
         self._recorded: Any = None
+        self._autocast: Any = None  # the dtype of its inputs under autocast
         update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return (self._recorded or self._function)(*args, **kwargs)
+        if self._autocast is not None and modes.current().autocast is not None:
+            with modes.switched(autocast=None):
+                return self(*(_cast(each, self._autocast) for each in args), **kwargs)
+        if self._recorded is None:
+            return self._function(*args, **kwargs)
+        call = inspect.signature(self._first).bind(*args, **kwargs)
+        call.apply_defaults()
+        return self._recorded.apply(*call.args, call.kwargs)
+
+    def _rule(self, name: str, rule: Callable[..., Any]) -> None:
+        self._rules[name] = rule
+        members = {"forward": self._forward, "setup_context": self._keep, "backward": self._backward}
+        if "vmap" in self._rules:
+            members["vmap"] = self._vmap
+        self._recorded = type(self._qualname, (Function,), {name: staticmethod(each) for name, each in members.items()})
+
+    def _forward(self, *args: Any) -> Any:
+        return self._function(*args[:-1], **args[-1])
+
+    def _keep(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        keep = self._rules.get("setup_context")
+        if keep is not None:
+            keep(ctx, inputs[:-1], *([inputs[-1]] if inputs[-1] else []), output)
+
+    def _backward(self, ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+        if "backward" not in self._rules:
+            raise NotImplementedError(f"{self._qualname} has no derivative: register_autograd gives it one")
+        found = self._rules["backward"](ctx, *gradients)
+        return (*(found if isinstance(found, tuple) else (found,)), None)
+
+    def _vmap(self, info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        return self._rules["vmap"](info, in_dims[:-1], *args[:-1], **args[-1])
 
     def __repr__(self) -> str:
         return f"<CustomOpDef({self._qualname})>"
@@ -57,16 +99,44 @@ class CustomOpDef:
         self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None
     ) -> None:
         """Give it a derivative: backward(ctx, *gradients), and setup_context(ctx, inputs, output) before."""
-        keep = setup_context or (lambda ctx, inputs, output: None)
-        members = {"forward": self._function, "setup_context": keep, "backward": backward}
-        function: Any = type(self._qualname, (Function,), {name: staticmethod(each) for name, each in members.items()})
-        self._recorded = function.apply
+        if setup_context is not None:
+            self._rules["setup_context"] = setup_context
+        self._rule("backward", backward)
 
     def register_fake(self, fn: Any = None, /) -> Any:
         """Accepted: shapes are known from the results themselves."""
         return (lambda function: function) if fn is None else fn
 
-    register_vmap = register_torch_dispatch = register_fake
+    register_torch_dispatch = register_fake
+
+    def register_vmap(self, func: Any = None) -> Any:
+        """What it does to many at once: func(info, in_dims, *args) gives the results and where their batch is.
+
+        >>> import pellucid as torch
+        >>> @torch.library.custom_op("mine::cube", mutates_args=())
+        ... def cube(x: torch.Tensor) -> torch.Tensor:
+        ...     return torch.from_numpy(x.numpy() ** 3)
+        >>> cube.register_vmap(lambda info, in_dims, x: (cube(x), in_dims[0]))
+        >>> torch.vmap(cube)(torch.arange(3.0))
+        tensor([0., 1., 8.])
+        """
+        return self.register_vmap if func is None else self._rule("vmap", func)
+
+    def register_autocast(self, device_type: str, cast_inputs: Any) -> None:
+        """Under autocast, compute with inputs of this dtype; what is said of other devices is never asked."""
+        if device_type == "cpu":
+            self._autocast = cast_inputs
+
+    @contextmanager
+    def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Iterator[None]:
+        """Inside a block, use the function that was registered for the CPU, or the one that it was defined with."""
+        before = self._function
+        if device_type == "cpu" and not enabled:
+            self._function = self._first
+        try:
+            yield
+        finally:
+            self._function = before
 
     def register_kernel(self, device_types: Any, fn: Any = None, /) -> Any:
         """Take another function for the CPU; those for other devices are never called."""
@@ -153,6 +223,69 @@ def impl(qualname: Any, types: Any, func: Any = None, *, lib: Any = None) -> Any
     return func
 
 
+def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: Any, op_name: str | None = None) -> str:
+    """What a function takes and gives, as PyTorch's schemas say it.
+
+    >>> import pellucid as torch
+    >>> def scaled(x: torch.Tensor, by: float = 2.0) -> torch.Tensor:
+    ...     return x * by
+    >>> torch.library.infer_schema(scaled, op_name="scaled", mutates_args=())
+    'scaled(Tensor x, float by=2.0) -> Tensor'
+    """
+    signature = inspect.signature(prototype_function, eval_str=True)
+    parts: list[str] = []
+    for i, (name, each) in enumerate(signature.parameters.items()):
+        if each.annotation is inspect.Parameter.empty:
+            raise ValueError(f"infer_schema(func): Parameter {name} must have a type annotation.")
+        if each.kind is inspect.Parameter.KEYWORD_ONLY and "*" not in parts:
+            parts.append("*")
+        kind = _kind(each.annotation, name)
+        if mutates_args == "unknown" or name in mutates_args:
+            kind = kind.replace("Tensor", f"Tensor(a{i}!)", 1)
+        default = each.default
+        shown = "" if default is inspect.Parameter.empty else f"={_shown(default)}"
+        parts.append(f"{kind} {name}{shown}")
+    return f"{op_name or ''}({', '.join(parts)}) -> {_results(signature.return_annotation)}"
+
+
+KINDS = {Tensor: "Tensor", int: "SymInt", float: "float", bool: "bool", str: "str", dtypes.dtype: "ScalarType",
+         dtypes.device: "Device"}  # fmt: skip
+
+
+def _kind(annotation: Any, what: str) -> str:
+    """A type as a schema names it: Optional is "?", a list "[]"."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        (inside,) = [part for part in parts if part is not type(None)] if type(None) in parts else [None]
+        if inside is not None:
+            return f"{_kind(inside, what)}?"
+    elif origin in (list, Sequence) and parts:
+        return f"{_kind(parts[0], what)}[]"
+    elif annotation in KINDS:
+        return KINDS[annotation]
+    raise ValueError(f"infer_schema(func): Parameter {what} has unsupported type {annotation}.")
+
+
+def _shown(default: Any) -> str:
+    if isinstance(default, str):
+        return f'"{default}"'
+    return str(default).removeprefix("torch.")
+
+
+def _results(annotation: Any) -> str:
+    if annotation in (None, inspect.Signature.empty):
+        return "()"
+    if get_origin(annotation) is tuple:
+        return f"({', '.join(_kind(part, 'return') for part in get_args(annotation))})"
+    return _kind(annotation, "return")
+
+
+def _cast(value: Any, dtype: Any) -> Any:
+    """A floating-point tensor in a dtype; anything else as it is."""
+    floating = isinstance(value, Tensor) and value.is_floating_point()  # type: ignore[attr-defined]
+    return value.to(dtype) if floating else value
+
+
 def _found(op: Any) -> CustomOpDef:
     if op not in REGISTERED and not isinstance(op, CustomOpDef):
         raise ValueError(f"there is no operation {op!r}: torch.library.custom_op makes one")
@@ -167,6 +300,16 @@ def register_fake(op: Any, func: Any = None, /, **options: Any) -> Any:
 def register_kernel(op: Any, device_types: Any, func: Any = None, /, **options: Any) -> Any:
     """Take another function for the CPU."""
     return _found(op).register_kernel(device_types, func)
+
+
+def register_vmap(op: Any, func: Any = None, /, *, lib: Any = None) -> Any:
+    """Say what an operation does to many at once; without a function, a decorator."""
+    return _found(op).register_vmap(func)
+
+
+def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Any = None) -> None:
+    """Say in which dtype an operation computes under autocast."""
+    _found(op).register_autocast(device_type, cast_inputs)
 
 
 def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context: Any = None, lib: Any = None) -> None:
@@ -189,8 +332,7 @@ Tag.__doc__ = """What an operation may be said to be; nothing here asks for it.
 """
 
 NAMES = """
-fallthrough_kernel get_ctx get_kernel impl_abstract infer_schema opcheck register_autocast register_torch_dispatch
-register_vmap triton_op wrap_triton
+fallthrough_kernel get_ctx get_kernel impl_abstract opcheck register_torch_dispatch triton_op wrap_triton
 """
 __getattr__ = absent(
     "torch.library",

@@ -4,7 +4,10 @@ The work is done in interop/subclasses.py; importing this module prepares it.
 """
 
 import functools
+import inspect
+import sys
 from collections.abc import Callable, Iterable
+from types import FunctionType
 from typing import Any
 
 from pellucid.core.tensor import Operators, Tensor
@@ -12,7 +15,8 @@ from pellucid.interop import subclasses
 from pellucid.ops.operation import OPERATIONS
 
 __all__ = [
-    "BaseTorchFunctionMode", "TorchFunctionMode", "get_overridable_functions", "handle_torch_function",
+    "BaseTorchFunctionMode", "TorchFunctionMode", "get_ignored_functions", "get_overridable_functions",
+    "get_testing_overrides", "handle_torch_function",
     "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like",
     "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
 ]  # fmt: skip
@@ -94,6 +98,38 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
         found.setdefault(operation.module, []).append(operation.function)
     found[Tensor] = [each for each in vars(Operators).values() if callable(each)]
     return found
+
+
+def get_ignored_functions() -> set[Callable[..., Any]]:
+    """The functions that never ask: what makes tensors, and what tells of one without computing.
+
+    >>> import pellucid as torch
+    >>> torch.Tensor.as_subclass in get_ignored_functions(), torch.add in get_ignored_functions()
+    (True, False)
+    """
+    asking = {each for functions in get_overridable_functions().values() for each in functions}
+    package = sys.modules["pellucid"]
+    named = [getattr(package, name) for name in dir(package) if not name.startswith("_")]
+    own = [each for name, each in vars(Tensor).items() if not name.startswith("_")]
+    return {each for each in (*named, *own) if isinstance(each, FunctionType)} - asking  # type: ignore[return-value]
+
+
+def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """For each function that asks, one of the same signature that gives -1, to test a class with.
+
+    >>> import pellucid as torch
+    >>> get_testing_overrides()[torch.add](1, 2)
+    -1
+    """
+    return {each: _minus_one(each) for functions in get_overridable_functions().values() for each in functions}
+
+
+def _minus_one(function: Callable[..., Any]) -> Callable[..., Any]:
+    def override(*args: Any, **kwargs: Any) -> int:
+        return -1
+
+    override.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return override
 
 
 def resolve_name(f: Callable[..., Any]) -> str | None:

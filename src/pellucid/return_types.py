@@ -55,7 +55,13 @@ def __getattr__(name: str) -> Any:
     if name not in FIELDS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     base: Any = namedtuple(name, FIELDS[name])  # type: ignore[misc]
-    made = type(name, (base,), {"__slots__": (), "__repr__": _written, "__module__": __name__})
+
+    def new(cls: Any, *values: Any, **named: Any) -> Any:
+        """From the values, or as in PyTorch from a tuple or list of them."""
+        return base.__new__(cls, *(values[0] if len(values) == 1 and not named else values), **named)
+
+    members = {"__slots__": (), "__new__": new, "__repr__": _written, "__module__": __name__}
+    made = type(name, (base,), members)
     return globals().setdefault(name, made)
 
 

@@ -35,6 +35,7 @@ class Torch(types.ModuleType):
         self.__version__ = VERSION
         self.__path__: list[str] = []
         self.__file__ = pellucid.__file__
+        self.torch = self  # PyTorch has it by accident, and some programs write torch.torch
         self.version = types.ModuleType("torch.version", "PyTorch's version, which is the one that scripts ask for.")
         self.version.__dict__.update({**vars(version), "__name__": "torch.version", "__version__": str(VERSION)})
 

@@ -20,7 +20,7 @@ has_cuda = has_cudnn = has_mkl = has_mkldnn = has_mps = False
 
 _SETTINGS: dict[str, Any] = {
     "threads": os.cpu_count() or 1, "interop": 1, "precision": "highest", "deterministic": False,
-    "warn always": False,
+    "warn only": False, "warn always": False,
 }  # fmt: skip
 
 
@@ -34,10 +34,16 @@ def set_num_threads(threads: int) -> None:
     1
     >>> torch.set_num_threads(before)
     """
-    if not isinstance(threads, int) or threads <= 0:
-        raise RuntimeError(f"set_num_threads expects a positive integer, got {threads!r}")
+    _check_threads("set_num_threads", threads)
     _SETTINGS["threads"] = threads
     choose_hands(threads)
+
+
+def _check_threads(name: str, threads: Any) -> None:
+    if not isinstance(threads, int) or threads <= 0:
+        raise RuntimeError(f"{name} expects a positive integer, got {threads!r}")
+    if threads >= 2**31:
+        raise ValueError(f"{name}: {threads} does not fit into 32 bits")
 
 
 def get_num_threads() -> int:
@@ -53,6 +59,7 @@ def set_num_interop_threads(threads: int) -> None:
     >>> torch.get_num_interop_threads()
     1
     """
+    _check_threads("set_num_interop_threads", threads)
     _SETTINGS["interop"] = threads
 
 
@@ -87,7 +94,12 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     True
     >>> torch.use_deterministic_algorithms(False)
     """
-    _SETTINGS["deterministic"] = mode
+    for name, value in (("mode", mode), ("warn_only", warn_only)):
+        if not isinstance(value, bool):
+            raise TypeError(
+                f"use_deterministic_algorithms(): argument '{name}' must be bool, not {type(value).__name__}"
+            )
+    _SETTINGS["deterministic"], _SETTINGS["warn only"] = mode, warn_only
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -96,8 +108,8 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """False."""
-    return False
+    """What was set."""
+    return bool(_SETTINGS["warn only"])
 
 
 DEBUG_MODES = ("default", "warn", "error")
@@ -112,13 +124,18 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     2
     >>> torch.set_deterministic_debug_mode("default")
     """
-    level = DEBUG_MODES.index(debug_mode) if isinstance(debug_mode, str) else debug_mode
-    _SETTINGS["deterministic"] = level > 0
+    if not isinstance(debug_mode, (int, str)):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+    choices: Any = DEBUG_MODES if isinstance(debug_mode, str) else range(len(DEBUG_MODES))
+    if debug_mode not in choices:
+        raise RuntimeError(f"debug_mode must be one of {[*choices]}, but got {debug_mode!r}")
+    level = choices.index(debug_mode)
+    use_deterministic_algorithms(level > 0, warn_only=level == 1)
 
 
 def get_deterministic_debug_mode() -> int:
-    """2 if deterministic operations are asked for, else 0."""
-    return 2 if _SETTINGS["deterministic"] else 0
+    """0: nothing is asked for; 1: warnings; 2: errors."""
+    return 0 if not _SETTINGS["deterministic"] else 1 if _SETTINGS["warn only"] else 2
 
 
 def set_warn_always(b: bool, /) -> None:

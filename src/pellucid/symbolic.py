@@ -2,7 +2,11 @@
 
 import builtins
 import math
+from collections.abc import Callable
 from typing import Any
+
+from pellucid.core.tensor import Tensor
+from pellucid.ops.arguments import refusal
 
 SymInt, SymFloat, SymBool = int, float, bool
 
@@ -93,3 +97,73 @@ def _assert(condition: Any, message: str) -> None:
     >>> torch._assert(2 > 1, "two is more than one")
     """
     assert condition, message
+
+
+def _assert_async(input: Any, assert_msg: str = "Expected Tensor with single nonzero value, but got zero") -> None:
+    """Refuse a tensor whose only element is zero.
+
+    >>> import pellucid as torch
+    >>> torch._assert_async(torch.tensor(0.5))
+    """
+    if not bool(input):
+        raise refusal(RuntimeError, assert_msg)
+
+
+def _checker(kind: type[Exception]) -> Callable[..., None]:
+    """A check of a condition that raises an error of one kind."""
+
+    def check(cond: Any, message: Callable[[], Any] | None = None) -> None:
+        if not isinstance(cond, bool):
+            more = "For tensor conditions, use torch._check_tensor_all() to assert that all elements are true."
+            raise TypeError(
+                f"cond must be a bool, but got {f'a Tensor. {more}' if isinstance(cond, Tensor) else type(cond)}"
+            )
+        if not cond:
+            raise refusal(kind, _said(message))
+
+    return check
+
+
+def _said(message: Any) -> str:
+    if message is not None and not callable(message):
+        raise TypeError("message must be a callable")
+    return "Expected cond to be True, but got False." if message is None else str(message())
+
+
+_check = _checker(RuntimeError)
+_check_index = _checker(IndexError)
+_check_value = _checker(ValueError)
+_check_type = _checker(TypeError)
+_check_not_implemented = _checker(NotImplementedError)
+
+
+def _check_with(error_type: type[Exception], cond: Any, message: Callable[[], Any]) -> None:
+    """A check that raises an error of the kind given.
+
+    >>> import pellucid as torch
+    >>> torch._check_with(KeyError, 2 > 1, lambda: "two is more than one")
+    """
+    _checker(error_type)(cond, message)
+
+
+def _check_is_size(i: Any, message: Callable[[], Any] | None = None, *, max: Any = None) -> None:
+    """Refuse what cannot be a size.
+
+    >>> import pellucid as torch
+    >>> torch._check_is_size(3)
+    """
+    _check(i >= 0, message)
+    _check(max is None or i <= max, message)
+
+
+def _check_tensor_all(cond: Any, message: Callable[[], Any] | None = None) -> None:
+    """Refuse a tensor of truth values that are not all true.
+
+    >>> import pellucid as torch
+    >>> torch._check_tensor_all(torch.tensor([1.0, 2.0]) > 0)
+    """
+    if not isinstance(cond, Tensor):
+        raise TypeError(f"cond must be a tensor, but got {type(cond)}")
+    if cond.array.dtype != bool:
+        raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype}")
+    _check(bool(cond.all()), message)  # type: ignore[attr-defined]

@@ -16,11 +16,13 @@ from pellucid.core.function import Function
 from pellucid.core.modes import (
     detect_anomaly,
     enable_grad,
+    enforce_grad_layout_policy,
     inference_mode,
     is_grad_enabled,
     no_grad,
     set_detect_anomaly,
     set_grad_enabled,
+    set_multithreading_enabled,
 )
 from pellucid.core.primitive import BOUND
 from pellucid.core.provenance import here
@@ -29,9 +31,9 @@ from pellucid.core.views import current_node
 from pellucid.errors import explain
 
 __all__ = [
-    "Function", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "function", "functional", "grad",
-    "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_grad_enabled", "no_grad", "profiler",
-    "set_detect_anomaly", "set_grad_enabled",
+    "Function", "Variable", "backward", "detect_anomaly", "enable_grad", "enforce_grad_layout_policy", "forward_ad",
+    "function", "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode",
+    "is_grad_enabled", "no_grad", "profiler", "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled",
 ]  # fmt: skip
 
 LATER = {  # imported when first asked for: they need more than the engine
@@ -146,10 +148,14 @@ def grad(
     if not (allow_unused or materialize_grads):
         _refuse_unused(results, wanted)
     if materialize_grads:
-        return tuple(
-            wrap(BOUND["zeros_like"](x.array)) if g is None else g for g, x in zip(results, wanted, strict=True)
-        )
+        return tuple(_zeros_for(x, create_graph) if g is None else g for g, x in zip(results, wanted, strict=True))
     return results
+
+
+def _zeros_for(x: Tensor, create_graph: bool) -> Tensor:
+    """The gradient of an input that had no influence; with create_graph it can be differentiated in its turn."""
+    zeros = wrap(BOUND["zeros_like"](x.array))
+    return zeros.requires_grad_() if create_graph else zeros  # type: ignore[attr-defined, no-any-return]
 
 
 def _batched(

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor
+from pellucid.errors import explain
 from pellucid.transforms import forward
 from pellucid.transforms.levels import layer, next_level
 
@@ -120,7 +122,18 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     for name, value in (("primal", tensor), ("tangent", tangent)):
         if np.dtype(value.array.dtype).kind in "biu":
             raise ValueError(f"Expected {name} to be floating point or complex, but got: {value.dtype}")  # type: ignore[attr-defined]
-    return forward.enter(tensor, tangent, levels[-1 if level is None else level])
+    inside = levels[-1 if level is None else level]
+    for name, value in (("tensor", tensor), ("tangent", tangent)):
+        if layer(value, inside) is not None:
+            raise RuntimeError(
+                explain(
+                    f"Making a dual Tensor of a {name} that already has a forward gradient at the same level is not "
+                    "supported",
+                    str(here()),
+                    try_="take its parts first: unpack_dual(x).primal",
+                )
+            )
+    return forward.enter(tensor, tangent, inside)
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:

@@ -167,7 +167,7 @@ def jvp(
             _called(func, given, "jvp", strict)
         scope = Scope()
         arguments = tuple(scope.argument(x) for x in given) if create_graph else given
-        outputs, tangents = push_forward(lambda *xs: _checked(func(*xs), "jvp"), arguments, vectors)
+        outputs, tangents = push_forward(lambda *xs: _checked(func(*xs), "jvp"), arguments, vectors, strict=strict)
     return _finished((outputs, tangents), create_graph)  # type: ignore[no-any-return]
 
 

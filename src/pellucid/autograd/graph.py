@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pellucid.core import aliasing, backward, modes
+from pellucid.core.kinds import plain
 from pellucid.core.tensor import Handle, Leaf, Node, Tensor, step_over_pick, wrap
 from pellucid.core.views import current_node
+from pellucid.errors import explain
 
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
@@ -20,6 +22,7 @@ __all__ = [
 
 # --- saved tensors
 
+MUTATION: ContextVar[bool] = ContextVar("pellucid_mutation_allowed", default=False)
 DISABLED: ContextVar[str | None] = ContextVar("pellucid_saved_hooks_disabled", default=None)
 
 
@@ -103,8 +106,14 @@ def allow_mutation_on_saved_tensors() -> Iterator[None]:
     >>> x.grad
     tensor([2., 2.])
     """
-    with saved_tensors_hooks(lambda saved: saved.clone(), lambda copy: copy):
-        yield
+    if MUTATION.get():
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    token = MUTATION.set(True)
+    try:
+        with saved_tensors_hooks(lambda saved: saved.clone(), lambda copy: copy):
+            yield
+    finally:
+        MUTATION.reset(token)
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
@@ -123,7 +132,13 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
 # --- places in a graph
 
 
-class GradientEdge(NamedTuple):
+class _Edge(NamedTuple):
+    node: Node
+    output_nr: int
+    ownership_token: Node | None = None  # what keeps PyTorch's nodes alive; ours do that by themselves
+
+
+class GradientEdge(_Edge):
     """A place a gradient goes to: a node, and the number of that node's output.
 
     >>> import pellucid as torch
@@ -133,9 +148,7 @@ class GradientEdge(NamedTuple):
     ('MulBackward0', 0)
     """
 
-    node: Node
-    output_nr: int
-    ownership_token: Node | None = None  # what keeps PyTorch's nodes alive; ours do that by themselves
+    stand_in: Tensor | None = None  # a tensor of the right form at this place
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
@@ -151,16 +164,37 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
     made, number = step_over_pick(node)
     assert made is not None
-    return GradientEdge(made, number)
+    edge = GradientEdge(made, number)
+    edge.stand_in = _standing_at(node, np.dtype(tensor.array.dtype))
+    return edge
+
+
+def _standing_at(node: Node, dtype: np.dtype) -> Tensor:
+    """A tensor of the right form at a place in the graph, that keeps no values alive."""
+    return wrap(np.broadcast_to(np.zeros((), plain(dtype)), node.shape or ()), node)
 
 
 def tensor_at(edge: GradientEdge) -> Tensor:
-    """A tensor that stands for a place in the graph; of several results' node only its first one has one."""
-    if isinstance(edge.node, Leaf):
-        found = edge.node.variable
+    """A tensor that stands for a place in the graph."""
+    node = edge.node
+    if isinstance(node, Leaf):
+        found = node.variable
         assert found is not None
         return found
-    return wrap(np.broadcast_to(np.float32(0), edge.node.shape or ()), edge.node)
+    if edge.stand_in is not None:
+        return edge.stand_in
+    if node.shape is None:
+        raise NotImplementedError(
+            explain(
+                f"the place of result {edge.output_nr} of {node.name()} cannot be found from its node",
+                str(node.place),
+                "the operation has several results",
+                "take it from the tensor: torch.autograd.graph.get_gradient_edge(tensor)",
+            )
+        )
+    leaves = (leaf.variable for leaf in reversed(backward.oldest_first([node])) if isinstance(leaf, Leaf))
+    variable = next((each for each in leaves if each is not None), None)
+    return _standing_at(node, np.dtype(np.float32 if variable is None else variable.array.dtype))
 
 
 # --- hooks over several tensors

@@ -1,11 +1,15 @@
 """Flags of CUDA's matrix products and attention kernels: they can be set and change nothing."""
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 matmul = SimpleNamespace(
-    allow_tf32=False, allow_fp16_reduced_precision_reduction=False, allow_bf16_reduced_precision_reduction=False
+    fp32_precision="none",
+    allow_tf32=False,
+    allow_fp16_reduced_precision_reduction=False,
+    allow_bf16_reduced_precision_reduction=False,
 )
 
 
@@ -14,9 +18,10 @@ def is_built() -> bool:
     return False
 
 
-def sdp_kernel(*args: Any, **kwargs: Any) -> Any:
-    """A context that changes nothing."""
-    return nullcontext()
+@contextmanager
+def sdp_kernel(*args: Any, **kwargs: Any) -> Iterator[None]:
+    """A context, or a decorator, that changes nothing."""
+    yield
 
 
 def flash_sdp_enabled() -> bool:

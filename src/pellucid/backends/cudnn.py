@@ -1,12 +1,17 @@
 """cuDNN, which is not here: its flags can be set and change nothing."""
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 enabled = True
 benchmark = False
 deterministic = False
 allow_tf32 = False
+benchmark_limit = None
+fp32_precision = "none"
+conv, rnn = SimpleNamespace(fp32_precision="none"), SimpleNamespace(fp32_precision="none")
 
 
 def is_available() -> bool:
@@ -19,6 +24,7 @@ def version() -> None:
     return None
 
 
-def flags(*args: Any, **kwargs: Any) -> Any:
-    """A context that changes nothing."""
-    return nullcontext()
+@contextmanager
+def flags(*args: Any, **kwargs: Any) -> Iterator[None]:
+    """A context, or a decorator, that changes nothing."""
+    yield

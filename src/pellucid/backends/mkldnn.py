@@ -1,6 +1,14 @@
 """oneDNN: not used here."""
 
-enabled = False
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+enabled = deterministic = False
+allow_tf32 = None
+fp32_precision = "none"
+conv, matmul, rnn = (SimpleNamespace(fp32_precision="none") for _ in range(3))
 
 
 def is_available() -> bool:
@@ -11,3 +19,9 @@ def is_available() -> bool:
 def is_built() -> bool:
     """False."""
     return False
+
+
+@contextmanager
+def flags(*args: Any, **kwargs: Any) -> Iterator[None]:
+    """A context, or a decorator, that changes nothing."""
+    yield

@@ -1,6 +1,7 @@
 """NNPACK, which is not here."""
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 def is_available() -> bool:
@@ -13,6 +14,7 @@ def set_flags(_enabled: bool) -> tuple[bool]:
     return (False,)
 
 
-def flags(enabled: bool = False) -> AbstractContextManager[None]:
-    """A context that changes nothing."""
-    return nullcontext()
+@contextmanager
+def flags(enabled: bool = False) -> Iterator[None]:
+    """A context, or a decorator, that changes nothing."""
+    yield

@@ -11,20 +11,27 @@ from pellucid.compiler.control import (
     assume_constant_result,
     cudagraph_mark_step_begin,
     disable,
+    get_default_backend,
     is_compiling,
     is_dynamo_compiling,
     is_exporting,
     list_backends,
+    load_cache_artifacts,
+    nested_compile_region,
     reset,
+    save_cache_artifacts,
     set_default_backend,
+    set_enable_guard_collectives,
     set_stance,
     substitute_in_graph,
+    wrap_numpy,
 )
 from pellucid.compiler.parts import Instruction
 from pellucid.compiler.program import Program
 
 __all__ = [
     "Instruction", "Program", "allow_in_graph", "assume_constant_result", "capture", "cudagraph_mark_step_begin",
-    "disable", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset",
-    "set_default_backend", "set_stance", "substitute_in_graph",
+    "disable", "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
+    "load_cache_artifacts", "nested_compile_region", "reset", "save_cache_artifacts", "set_default_backend",
+    "set_enable_guard_collectives", "set_stance", "substitute_in_graph", "wrap_numpy",
 ]  # fmt: skip

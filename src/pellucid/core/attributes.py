@@ -3,6 +3,7 @@
 import copy
 import warnings
 from collections.abc import Callable
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -217,10 +218,58 @@ def _delete_grad(self: Tensor) -> None:
 setattr(Tensor, "grad", property(_get_grad, _set_grad, _delete_grad))  # noqa: B010 (mypy knows no attributes that come later)
 
 
+def _get_grad_dtype(self: Tensor) -> dtypes.dtype:
+    """The dtype that the gradient of a leaf has: its own.
+
+    >>> import pellucid as torch
+    >>> torch.ones(2, requires_grad=True).grad_dtype
+    torch.float32
+    """
+    if self.node is not None and not isinstance(self.node, Leaf):
+        raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
+    return dtypes.from_numpy_dtype(self.array.dtype)
+
+
+def _set_grad_dtype(self: Tensor, wanted: dtypes.dtype | None) -> None:
+    if wanted is not _get_grad_dtype(self):
+        raise NotImplementedError(
+            explain(
+                f"a gradient of {wanted} for a tensor of {dtypes.from_numpy_dtype(self.array.dtype)}",
+                str(here()),
+                "gradients have the dtype of their tensor",
+                "x.grad.to(dtype) after backward",
+            )
+        )
+
+
+setattr(Tensor, "grad_dtype", property(_get_grad_dtype, _set_grad_dtype))  # noqa: B010 (mypy knows no attributes that come later)
+
+
 def retains_grad_of(tensor: Tensor) -> bool:
     """Whether retain_grad was asked for a tensor that is not a leaf."""
     node = tensor.node
     return node is not None and not isinstance(node, Leaf) and node.extra is not None and node.extra.retain is not None
+
+
+@readable
+def output_nr(self: Tensor) -> int:
+    """Which of the results of its node a tensor is.
+
+    >>> import pellucid as torch
+    >>> [part.output_nr for part in torch.ones(4, requires_grad=True).split(2)]
+    [0, 1]
+    """
+    return step_over_pick(current_node(self))[1]
+
+
+@readable
+def name(self: Tensor) -> None:
+    """None: tensors have no names.
+
+    >>> import pellucid as torch
+    >>> torch.ones(2).name is None
+    True
+    """
 
 
 @readable
@@ -301,6 +350,7 @@ def _backward(
     backward.backward([self], [gradient], retain_graph, create_graph, inputs)
 
 
+_backward.__name__ = "backward"
 setattr(Tensor, "backward", _backward)  # noqa: B010 (mypy knows no attributes that come later)
 
 
@@ -353,6 +403,14 @@ def _get_data(self: Tensor) -> Tensor:
 def _set_data(self: Tensor, value: Tensor) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"data must be set to a Tensor, not {type(value).__name__}")
+    if current_node(self) is not None and np.dtype(value.array.dtype).kind in "biu":
+        raise RuntimeError(
+            explain(
+                f"data of a tensor that requires gradients must be floating point or complex dtype, not {value.dtype}",
+                str(here()),
+                try_="convert it first, e.g. value.float()",
+            )
+        )
     self.array = value.array
     if isinstance(self.node, Leaf):
         self.node.shape = tuple(self.array.shape)
@@ -489,7 +547,15 @@ def __len__(self: Tensor) -> int:
 
 @attribute
 def __contains__(self: Tensor, value: Any) -> bool:
-    return bool((self == value).any())
+    if not isinstance(value, (Tensor, Number, np.bool_)):
+        raise RuntimeError(
+            explain(
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(value)}",
+                str(here()),
+                try_="ask for a number, or for a tensor whose elements are compared with this one's",
+            )
+        )
+    return bool((self == value).any())  # type: ignore[attr-defined]
 
 
 setattr(Tensor, "__hash__", object.__hash__)  # noqa: B010 (by identity; written in Python it takes five times as long)
@@ -542,14 +608,7 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
 @attribute
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
-    if not self.is_leaf:
-        raise RuntimeError(
-            explain(
-                "only leaf tensors can be pickled: history is not saved",
-                str(here()),
-                try_="pickle tensor.detach()",
-            )
-        )
+    """The values, and whether gradients are wanted; of a computed tensor the history stays behind, as in PyTorch."""
     return _rebuild, (
         lasting(type(self)),
         np.ascontiguousarray(self.array).reshape(self.array.shape),

@@ -57,6 +57,8 @@ def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> A
         inputs = mode.autocast.cast(p, inputs)
     if declined(inputs):
         return NotImplemented
+    if p.name in BY_NUMBER and (found := half_and_number(p, inputs)) is not None:
+        return BOUND[f"{p.name}_number"](*found)
     tensors = met(p, inputs)
     arrays = tuple(current_array(tensor) for tensor in tensors)
     if mode.grad and any(isinstance(array, Kind) for array in arrays):
@@ -64,10 +66,30 @@ def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> A
         arrays = tuple(tensor.array for tensor in tensors)
     result = compute(p, arrays, params)
     results = tuple(result) if p.outputs != 1 else (result,)
-    node = recorded(p, tensors, arrays, result, params, mode)
+    numbers = [a for a, v in zip(arrays, inputs, strict=True) if not isinstance(v, Tensor)] if mode.saved_hooks else ()
+    node = recorded(p, tensors, arrays, result, params, mode, numbers)
     outs = tuple(_output(p, tensors, node, (i, len(results)), y, params, mode) for i, y in enumerate(results))
     attend(p, tensors, params, outs, mode)
     return outs if p.outputs != 1 else outs[0]
+
+
+BY_NUMBER = frozenset(("mul", "div"))  # rows that have another, `mul_number`, for halves and a number
+WITH_ROUNDED_NUMBERS = frozenset(("pow_number", "pow_of_number"))
+
+
+def half_and_number(p: Primitive, inputs: Sequence[Any]) -> tuple[Tensor, float] | None:
+    """A tensor in half precision times a number: the number does not become a half, as 65536 and 1e-8 would be none.
+
+    So it is in PyTorch, also for a number in a tensor that comes second; a number that is added is rounded before.
+    """
+    one, two = inputs
+    if isinstance(two, Tensor) and p.name == "mul" and type(one) in (int, float):
+        one, two = two, one
+    if not isinstance(one, Tensor) or plain(one.array.dtype) not in HALVES:
+        return None
+    if isinstance(two, Tensor) and one.array.ndim and type(two.array) is np.ndarray and current_node(two) is None:
+        two = two.array.item() if two.array.ndim == 0 and two.array.dtype in FLOATS else two
+    return (one, two) if type(two) in (int, float) else None
 
 
 OURS = (Tensor, int, float, complex, np.ndarray, np.generic, Kind)
@@ -261,6 +283,8 @@ def in_float32(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -
     """Half precision is stored in 16 bits and computed in 32, as PyTorch does on the CPU."""
     half = arrays[0].dtype
     wide = tuple(array.astype(FLOAT32) if array.dtype in HALVES else array for array in arrays)
+    if p.name in WITH_ROUNDED_NUMBERS:
+        params = tuple(float(half.type(value)) if type(value) is float else value for value in params)
     y = p.forward(wide, *params) if p.variadic else p.forward(*wide, *params)
     if p.outputs != 1:
         return tuple(_narrow(part, half) for part in y)
@@ -282,6 +306,7 @@ def recorded(
     y: Any,
     params: tuple[Any, ...],
     mode: Mode,
+    numbers: Sequence[Any],
 ) -> Node | None:
     """The node of a call, or None when nothing about it is differentiable or recording is off."""
     if not mode.grad:
@@ -298,14 +323,14 @@ def recorded(
     keep = kept_by(p, tuple(parent is not None for parent in parents))
     inputs = (arrays,) if p.variadic else arrays
     node = new_node(row, parents, keep(y, *inputs, params), None if p.outputs != 1 else tuple(y.shape), here())
-    watch_saved(node, mode)
+    watch_saved(node, mode, numbers)
     return node
 
 
-def watch_saved(node: Node, mode: Mode) -> None:
+def watch_saved(node: Node, mode: Mode, numbers: Sequence[Any] = ()) -> None:
     """Have an eye on what a new node keeps: fingerprints of exposed memory, and saved-tensor hooks."""
     if mode.saved_hooks:
-        pack(node, *mode.saved_hooks[-1])
+        pack(node, *mode.saved_hooks[-1], numbers)
     elif aliasing.EXPOSED:
         note_exposed(node)
 

@@ -162,8 +162,10 @@ def post_accumulate(hooked: Iterable[tuple[Node, Tensor, Tensor]], before: Seque
         for node, tensor, g in hooked:
             assert node.extra is not None
             for hook in list(node.extra.post_accumulate.values()):
-                if hook(tensor) is not None:
-                    raise TypeError(f"a post accumulate grad hook must return None: {hook_name(hook)} did not")
+                returned = hook(tensor)
+                if returned is not None and returned is not tensor:  # `lambda p: p.add_(p.grad)` changes nothing else
+                    kind = RuntimeError if isinstance(returned, Tensor) else TypeError
+                    raise kind(f"Tensor post accumulate grad hooks should return None: {hook_name(hook)} did not")
             for hook in list(node.extra.after.values()):
                 hook((), (g,))
     except BaseException:

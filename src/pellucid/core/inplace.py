@@ -18,8 +18,8 @@ from pellucid.core.kinds import Kind
 from pellucid.core.modes import Mode
 from pellucid.core.primitive import BOUND, TABLE
 from pellucid.core.provenance import here, warn
-from pellucid.core.tensor import Leaf, Node, Tensor, extra_of, wrap
-from pellucid.core.views import current_array, current_node
+from pellucid.core.tensor import Leaf, Node, Tensor, wrap
+from pellucid.core.views import current_array, current_node, follow
 from pellucid.errors import explain
 
 Operation = Callable[..., Any]
@@ -162,8 +162,8 @@ def check_apart(target: Tensor, source: Tensor, name: str) -> None:
         )
 
 
-def check_view(target: Tensor, name: str) -> None:
-    """Refuse an in-place operation on a view whose base could not follow."""
+def check_view(target: Tensor, name: str, recorded: bool = False) -> None:
+    """Refuse an in-place operation on a view whose base could not follow; `recorded`: by what is written it would."""
     view = target.window
     assert view is not None
     if isinstance(view.base.node, Leaf):
@@ -175,7 +175,7 @@ def check_view(target: Tensor, name: str) -> None:
                 "wrap the update in `with torch.no_grad():`, or change a clone()",
             )
         )
-    if view.forbids and (view.base.node is not None or target.node is not None):
+    if view.forbids and (recorded or view.base.node is not None or target.node is not None):
         raise RuntimeError(
             explain(
                 f"{name}: this view cannot be modified in place while gradients are recorded",
@@ -195,8 +195,10 @@ def overwrite(target: Tensor, result: Tensor, name: str) -> Tensor:
         (result,) = admitted([result], [current_array(target)])
     node = result.node if mode.grad else None
     if node is not None:
+        if target.window is not None:
+            check_view(target, name, recorded=True)
         _protect(node, target, result)
-    _write(target, result.array, name)
+    write(target, result.array, name)
     if mode.grad:
         if node is not None:
             node.born = aliasing.tick()  # younger than the write: what it kept of the result is the new value
@@ -225,6 +227,14 @@ def computed_into(
                 str(here()),
                 "writing into given memory leaves no graph",
                 "call it without out=, or inside `with torch.no_grad():`",
+            )
+        )
+    if any(isinstance(value.array, Kind) and value.array.spreads for value in _tensors_of((outs, args, kwargs))):
+        raise NotImplementedError(
+            explain(
+                f"Trying to use forward AD with {name} that does not support it because it is an out= function",
+                str(here()),
+                try_="call it without out=",
             )
         )
     for value in _tensors_of(args):
@@ -344,7 +354,8 @@ def _check_castable(target: Tensor, result: Tensor, name: str) -> None:
         )
 
 
-def _write(target: Tensor, value: Any, name: str) -> None:
+def write(target: Tensor, value: Any, name: str) -> None:
+    """Put a value into the memory of a tensor; other kinds of array are replaced, also in the base of a view."""
     array = current_array(target)
     if isinstance(array, Kind) or isinstance(value, Kind):
         if isinstance(array, np.ndarray) and not value.spreads:
@@ -401,11 +412,3 @@ def rebase(target: Tensor, node: Node | None, result: Tensor) -> None:
         replayed = BOUND[step.name](replayed, *params)
     follow(target, replayed.node)
     view.base_node, view.born = base.node, aliasing.tick()
-
-
-def follow(tensor: Tensor, node: Node | None) -> None:
-    """Give a tensor its new node; if it retains its gradient, that is now the gradient of the new value."""
-    old = tensor.node
-    if node is not None and old is not None and old.extra is not None and old.extra.retain is not None:
-        extra_of(node).retain, old.extra.retain = old.extra.retain, None
-    tensor.node = node

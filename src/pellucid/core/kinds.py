@@ -3,6 +3,7 @@
 A Dual pushes a tangent along, a Batched array does many at once. The tape does not know about them.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -29,6 +30,7 @@ class Kind(Operators):
     shape: tuple[int, ...]
     dtype: Any
     spreads = False  # whether an ordinary tensor may become of this kind by an in-place operation
+    batched = False  # whether it stands for many arrays, so that what is made beside it must have room for as many
 
     @property
     def ndim(self) -> int:
@@ -62,6 +64,14 @@ class Kind(Operators):
         """The array without what differentiates it."""
         raise NotImplementedError
 
+    def moved(self, levels: Mapping[int, int]) -> "Kind":
+        """The same array, of other levels: what a function computed when it was run once more."""
+        return self
+
+    def pattern(self) -> np.ndarray:
+        """An array that lies in memory as this one does (or one of the many that it stands for)."""
+        raise NotImplementedError
+
     def concrete(self, what: str) -> np.ndarray:
         """The values as an ndarray, for Python code that looks at them; `what` is the operation that does."""
         raise RuntimeError(
@@ -89,6 +99,16 @@ def foreign(dtype: np.dtype) -> np.dtype:
 def plain(dtype: np.dtype) -> np.dtype:
     """NumPy's own object for a dtype (unpickled arrays and kinds carry copies of it)."""
     return dtypes.from_numpy_dtype(dtype).numpy
+
+
+def moved(array: Any, levels: Mapping[int, int]) -> Any:
+    """An array whose kinds belong to other levels; an ndarray has none."""
+    return array.moved(levels) if isinstance(array, Kind) else array
+
+
+def pattern(array: Any) -> np.ndarray:
+    """An array that lies in memory as this one does."""
+    return array.pattern() if isinstance(array, Kind) else array
 
 
 def layers(array: Any) -> dict[int, Kind]:

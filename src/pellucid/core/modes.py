@@ -5,6 +5,7 @@ An operation asks once (`MODE.get()`, about 10 ns) and goes its straight way whe
 variable makes every switch local to its thread and to its asyncio task.
 """
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from types import CodeType, TracebackType
 from typing import Any, ClassVar, TypeVar, cast
 
-from pellucid.core.provenance import Place, here
+from pellucid.core.provenance import Place, here, warn
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -171,6 +172,11 @@ class _Switch:
         MODE.set(self._before)
 
     def __call__(self, function: Function) -> Function:
+        if inspect.isclass(function):
+            warn(
+                "Decorating classes is deprecated: it acts on the constructor only. Decorate the methods instead.",
+                FutureWarning,
+            )
         if inspect.isgeneratorfunction(function):
             return cast(Function, _wrap_generator(self, function))
         if inspect.iscoroutinefunction(function):
@@ -308,6 +314,33 @@ class inference_mode(_Switch):
 
     def fresh(self) -> "_Switch":
         return inference_mode(self.mode)
+
+
+class set_multithreading_enabled(contextlib.ContextDecorator):
+    """A context, or a decorator, that changes nothing: gradients are computed in the thread that asks for them.
+
+    >>> with set_multithreading_enabled(False):
+    ...     is_grad_enabled()
+    True
+    """
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing to undo."""
+
+
+class enforce_grad_layout_policy(set_multithreading_enabled):
+    """A context, or a decorator, that changes nothing: gradients are laid out as they come.
+
+    >>> with enforce_grad_layout_policy(False):
+    ...     is_grad_enabled()
+    True
+    """
 
 
 class detect_anomaly(_Switch):

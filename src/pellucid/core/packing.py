@@ -1,5 +1,6 @@
 """Kept values that need an eye: memory that NumPy shares, and saved-tensor hooks that store them elsewhere."""
 
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from pellucid.core import aliasing, modes
 from pellucid.core.kinds import Kind
 from pellucid.core.tensor import Leaf, Node, Tensor, extra_of, wrap
+from pellucid.errors import explain
 
 
 def kept_arrays(saved: Any) -> list[np.ndarray]:
@@ -40,11 +42,11 @@ class Packed:
 PACKING: ContextVar[Node | None] = ContextVar("pellucid_packing", default=None)
 
 
-def pack(node: Node, pack_hook: Any, unpack_hook: Any) -> None:
-    """Hand every kept array to the user's pack hook."""
+def pack(node: Node, pack_hook: Any, unpack_hook: Any, numbers: Sequence[Any] = ()) -> None:
+    """Hand every kept array to the user's pack hook, except those that are `numbers` of the user's."""
     token = PACKING.set(node)
-    leaves = [leaf.variable for leaf in node.inputs if isinstance(leaf, Leaf)]
-    own = {id(leaf.array): leaf for leaf in leaves if leaf is not None}
+    own = leaves_of(node)
+    own.update((id(number), None) for number in numbers)
     try:
         node.saved = packed_value(node.saved, pack_hook, unpack_hook, own)
     finally:
@@ -52,18 +54,39 @@ def pack(node: Node, pack_hook: Any, unpack_hook: Any) -> None:
     extra_of(node).unpack = unpack_hook
 
 
-NOBODY: dict[int, Tensor] = {}
+def leaves_of(node: Node) -> dict[int, Tensor | None]:
+    """The user's own tensors among the inputs of a node, by the identity of their arrays."""
+    leaves = [leaf.variable for leaf in node.inputs if isinstance(leaf, Leaf)]
+    return {id(leaf.array): leaf for leaf in leaves if leaf is not None}
 
 
-def packed_value(value: Any, pack_hook: Any, unpack_hook: Any, own: dict[int, Tensor] = NOBODY) -> Any:
+NOBODY: dict[int, Tensor | None] = {}
+
+
+def packed_value(value: Any, pack_hook: Any, unpack_hook: Any, own: dict[int, Tensor | None] = NOBODY) -> Any:
     """A value with every array in it packed; the hook sees the user's own tensor where an array is that of a leaf.
 
-    So it can tell a parameter, which lives on anyhow, from an activation.
+    So it can tell a parameter, which lives on anyhow, from an activation. A number (None) stays as it is.
     """
     if isinstance(value, (np.ndarray, Kind)):
+        tensor = own.get(id(value), value)
+        if tensor is None:
+            return value
+        began = aliasing.tick()
         with modes.switched(grad=False, saved_hooks=()):
-            tensor = own.get(id(value))
-            return Packed(pack_hook(wrap(value) if tensor is None else tensor), unpack_hook)
+            packed = pack_hook(tensor if isinstance(tensor, Tensor) else wrap(value))
+        write = aliasing.write_to(value) if isinstance(value, np.ndarray) else None
+        if write is not None and write.tick > began:
+            raise RuntimeError(
+                explain(
+                    "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
+                    "can not be modified by in-place operations",
+                    str(write.place),
+                    "the value belongs to the operation that computed it as well",
+                    "return a changed copy from the hook",
+                )
+            )
+        return Packed(packed, unpack_hook)
     return tuple(packed_value(v, pack_hook, unpack_hook, own) for v in value) if type(value) is tuple else value
 
 

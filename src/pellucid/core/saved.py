@@ -4,19 +4,19 @@ A kept value is refused when it was given back by an earlier backward, when its 
 made (the ledger of core/aliasing.py knows), or when a NumPy array outside changed it (fingerprints differ).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from pellucid.core import aliasing
+from pellucid.core import aliasing, modes
 from pellucid.core.keep import arguments
 from pellucid.core.kinds import Kind
-from pellucid.core.packing import unpacked
+from pellucid.core.packing import Packed, leaves_of, packed_value, unpacked
 from pellucid.core.primitive import INPUTS, kept_names
 from pellucid.core.provenance import Place
-from pellucid.core.tensor import Freed, Leaf, Node, Tensor, pick, wrap
+from pellucid.core.tensor import Freed, Leaf, Node, Tensor, extra_of, pick, wrap
 from pellucid.errors import FreedGraphError, InplaceError, explain
 
 ndarray = np.ndarray
@@ -89,8 +89,116 @@ def saved_attribute(node: Node, name: str, known: str) -> Tensor:
     return wrap(found, home)
 
 
+class SavedTensor:
+    """One kept value of a node, so that hooks can put it somewhere else: PyTorch's `node._raw_saved_self`.
+
+    >>> import pellucid as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> y = x.exp()
+    >>> y.grad_fn._raw_saved_result.register_hooks(lambda kept: kept.item(), torch.tensor)
+    >>> y.backward()
+    >>> x.grad
+    tensor(20.0855)
+    """
+
+    __slots__ = ("_node", "_paths")
+
+    def __init__(self, node: Node, paths: Sequence[tuple[int, ...]]) -> None:
+        self._node = node
+        self._paths = paths  # where in node.saved the value stands: several rules may keep it
+
+    def register_hooks(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        """Keep what `pack_hook` makes of the value; backward gets what `unpack_hook` makes of that."""
+        if not callable(pack_hook) or not callable(unpack_hook):
+            raise TypeError("register_hooks(): incompatible function arguments: two functions are expected")
+        node = self._node
+        if type(node.saved) is Freed:
+            raise second_backward(node, node.saved)
+        value = _at(node.saved, self._paths[0])
+        if value is None:
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+        if isinstance(value, Packed):
+            raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set")
+        packed = packed_value(value, pack_hook, unpack_hook, leaves_of(node))
+        for path in self._paths:
+            node.saved = _with(node.saved, path, packed)
+        extra_of(node).unpack = unpack_hook
+
+
+def _at(saved: Any, path: tuple[int, ...]) -> Any:
+    for i in path:
+        saved = saved[i]
+    return saved
+
+
+def _with(saved: Any, path: tuple[int, ...], value: Any) -> Any:
+    """A tree of tuples with one place filled anew."""
+    if not path:
+        return value
+    first, *rest = path
+    return (*saved[:first], _with(saved[first], tuple(rest), value), *saved[first + 1 :])
+
+
+def raw_saved_attribute(node: Node, name: str, known: str) -> SavedTensor:
+    """`node._raw_saved_self`, `_raw_saved_result` and their kin: the place where a value is kept."""
+    p = node.primitive
+    paths: list[tuple[int, ...]]
+    if p.pullback is not None:
+        paths = [(0, k) for k, kept in enumerate(names_of(p.pullback)) if kept == known]
+    else:
+        wanted = [(i, rule) for i, rule in enumerate(p.rules) if rule is not None and node.inputs[i] is not None]
+        paths = [
+            (i,) if p.edges[i][2] == 1 else (i, k)
+            for i, rule in wanted
+            for k, kept in enumerate(names_of(rule))
+            if kept == known
+        ]
+    if not paths:
+        raise AttributeError(f"'{node.name()}' object has no attribute '{name}'", name=name, obj=node)
+    return SavedTensor(node, paths)
+
+
 for _name, _known in SAVED.items():  # properties: a `__getattr__` would make every attribute of a node slow to read
     setattr(Node, f"_saved_{_name}", property(partial(saved_attribute, name=f"_saved_{_name}", known=_known)))
+    _raw = f"_raw_saved_{_name}"
+    setattr(Node, _raw, property(partial(raw_saved_attribute, name=_raw, known=_known)))
+
+
+def call_node(node: Node, *grads: Any) -> Any:
+    """`node(gradient)`: one step of backward by hand. Gradients of the results in, gradients of the inputs out.
+
+    >>> import pellucid as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> (x * 3).grad_fn(torch.tensor(10.0))
+    (tensor(30.), None)
+    """
+    if isinstance(node, Leaf):
+        return None if node.variable is None else node.variable.backward(*grads)
+    create_graph = modes.is_grad_enabled()
+    parts = [g if create_graph or g is None else g.array for g in grads]
+    if node.shape is not None and len(parts) != 1:
+        raise TypeError(f"{node.name()}: expected 1 arguments, got {len(parts)} instead")
+    results = _one_step(node, parts if node.shape is None else parts[0], create_graph)
+    found = tuple(d if d is None or isinstance(d, Tensor) else wrap(np.asanyarray(d)) for d in results)
+    return found[0] if len(found) == 1 else found
+
+
+def _one_step(node: Node, g: Any, create_graph: bool) -> Iterable[Any]:
+    """The gradients of a node's inputs, None where none is wanted."""
+    p, saved = node.primitive, saved_values(node)
+
+    def pulled_by(rule: Any, values: Sequence[Any]) -> Any:
+        return rule(g, *(lifted(node, rule, values) if create_graph else values))
+
+    if p.pullback is not None:
+        return pulled_by(p.pullback, saved[0])  # type: ignore[no-any-return]
+    return [
+        None if rule is None or node.inputs[i] is None else pulled_by(rule, arguments(p, saved, i))
+        for i, rule in enumerate(p.rules)
+    ]
+
+
+Node.__call__ = call_node  # type: ignore[method-assign]
 
 
 def named_values(node: Node, saved: Any) -> Iterable[tuple[str, Any]]:

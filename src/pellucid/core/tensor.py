@@ -19,13 +19,20 @@ from pellucid.core.provenance import Place
 
 
 class Handle:
-    """Removes a hook again; also a context manager that removes it at the end."""
+    """Removes a hook again, also from dictionaries of flags; also a context manager that removes it at the end."""
 
-    __slots__ = ("_hooks", "key")
+    __slots__ = ("_hooks", "flags", "key")
 
-    def __init__(self, hooks: "OrderedDict[int, Callable[..., Any]]", hook: Callable[..., Any] | None = None) -> None:
+    def __init__(
+        self,
+        hooks: "OrderedDict[int, Callable[..., Any]]",
+        hook: Callable[..., Any] | None = None,
+        *,
+        extra_dict: Any = (),
+    ) -> None:
         self.key = tick()
         self._hooks = weakref.ref(hooks)
+        self.flags: tuple[Any, ...] = (extra_dict,) if isinstance(extra_dict, dict) else tuple(extra_dict or ())
         if hook is not None:
             hooks[self.key] = hook
 
@@ -34,10 +41,15 @@ class Handle:
         """The key under which a class with hooks of its own keeps this one."""
         return self.key
 
+    @property
+    def hooks_dict_ref(self) -> Any:
+        """The hooks that this one is among, weakly: None when called after they are gone."""
+        return self._hooks
+
     def remove(self) -> None:
-        hooks = self._hooks()
-        if hooks is not None:
-            hooks.pop(self.key, None)
+        for hooks in (self._hooks(), *self.flags):
+            if hooks is not None:
+                hooks.pop(self.key, None)
 
     def __enter__(self) -> "Handle":
         return self
@@ -45,12 +57,13 @@ class Handle:
     def __exit__(self, *error: object) -> None:
         self.remove()
 
-    def __getstate__(self) -> tuple[Any, int]:
+    def __getstate__(self) -> tuple[Any, int, tuple[Any, ...]]:
         """Copied or pickled along with its hooks, a handle belongs to the copies."""
-        return self._hooks(), self.key
+        return self._hooks(), self.key, self.flags
 
-    def __setstate__(self, state: tuple[Any, int]) -> None:
-        hooks, self.key = state
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        hooks, self.key, *flags = state  # PyTorch leaves them out where there are none
+        self.flags = tuple(flags[0]) if flags else ()
         self._hooks = weakref.ref(Hooks() if hooks is None else hooks)
 
 
@@ -137,6 +150,11 @@ class Node:
     def next_functions(self) -> tuple[tuple["Node | None", int], ...]:
         """The nodes that gradients go to next, with the number of the output they belong to."""
         return tuple(step_over_pick(parent) for parent in self.inputs)
+
+    @property
+    def requires_grad(self) -> bool:
+        """True: what needs no gradient is not recorded."""
+        return True
 
     @property
     def metadata(self) -> dict[Any, Any]:

@@ -8,7 +8,7 @@ from pellucid.core import aliasing, modes
 from pellucid.core.kinds import Kind
 from pellucid.core.primitive import BOUND, Primitive
 from pellucid.core.provenance import here
-from pellucid.core.tensor import Node, Tensor, View, wrap
+from pellucid.core.tensor import Node, Tensor, View, extra_of, wrap
 from pellucid.errors import explain
 
 
@@ -54,8 +54,17 @@ def _refresh(tensor: Tensor, view: View) -> None:
         replayed = wrap(base.array, current_node(base))
         for p, params in view.steps:
             replayed = BOUND[p.name](replayed, *params)
-    tensor.array, tensor.node = replayed.array, replayed.node
+    tensor.array = replayed.array
+    follow(tensor, replayed.node)
     view.base_node, view.base_array, view.born = base.node, base.array, aliasing.tick()
+
+
+def follow(tensor: Tensor, node: Node | None) -> None:
+    """Give a tensor its new node; if it retains its gradient, that is now the gradient of the new value."""
+    old = tensor.node
+    if node is not None and old is not None and old.extra is not None and old.extra.retain is not None:
+        extra_of(node).retain, old.extra.retain = old.extra.retain, None
+    tensor.node = node
 
 
 def shares_memory(y: Any, x: Any) -> bool:

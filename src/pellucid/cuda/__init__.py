@@ -35,6 +35,14 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     return False
 
 
+def is_tf32_supported() -> bool:
+    """Not on a device that is not there."""
+    return False
+
+
+has_magma = False  # PyTorch was built without that library of CUDA, is what a script reads here
+
+
 def manual_seed(seed: int) -> None:
     """Nothing to seed: `torch.manual_seed` seeds the CPU."""
 

@@ -4,8 +4,9 @@ from functools import partial
 from typing import Any
 
 from pellucid import amp
+from pellucid.amp import autocast_mode, grad_scaler
 
-__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
+__all__ = ["GradScaler", "autocast", "autocast_mode", "custom_bwd", "custom_fwd", "grad_scaler"]
 
 GradScaler = amp.GradScaler
 custom_fwd = partial(amp.custom_fwd, device_type="cuda")

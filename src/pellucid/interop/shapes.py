@@ -300,19 +300,25 @@ def _sections(wanted: Any) -> Any:
     return wanted if isinstance(wanted, int) else [int(i) for i in wanted]
 
 
+def _of_rank(name: str, ary: Any, rank: int) -> Any:
+    if lift(ary).ndim < rank:
+        raise ValueError(f"{name} only works on arrays of {rank} or more dimensions")
+    return ary
+
+
 @named("hsplit")
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
-    return split(ary, indices_or_sections, 1 if lift(ary).ndim > 1 else 0)
+    return split(_of_rank("hsplit", ary, 1), indices_or_sections, 1 if lift(ary).ndim > 1 else 0)
 
 
 @named("vsplit")
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
-    return split(ary, indices_or_sections, 0)
+    return split(_of_rank("vsplit", ary, 2), indices_or_sections, 0)
 
 
 @named("dsplit")
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
-    return split(ary, indices_or_sections, 2)
+    return split(_of_rank("dsplit", ary, 3), indices_or_sections, 2)
 
 
 @named("unstack")

@@ -129,7 +129,15 @@ def asking(function: Function, method: str = "") -> Function:
 
 @contextmanager
 def nobody_asked() -> Iterator[None]:
-    """Operations in this block ask no class; results are plain tensors."""
+    """Operations in this block ask no class; results are plain tensors.
+
+    >>> import pellucid as torch
+    >>> class Metres(torch.Tensor):
+    ...     pass
+    >>> with torch._C.DisableTorchFunctionSubclass():
+    ...     type(torch.ones(2).as_subclass(Metres) + 1).__name__
+    'Tensor'
+    """
     token = ASKING.set(False)
     try:
         yield

@@ -26,7 +26,7 @@ Function = Callable[..., Any]
 SAME = """
 absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_or bitwise_xor ceil copysign cos
 cosh deg2rad divide exp exp2 expm1 float_power floor floor_divide fmax fmin fmod frexp greater greater_equal
-heaviside hypot isfinite isinf isnan ldexp less less_equal log log10 log1p log2 logaddexp logaddexp2 logical_and
+hypot isfinite isinf isnan ldexp less less_equal log log10 log1p log2 logaddexp logaddexp2 logical_and
 logical_not logical_or logical_xor maximum minimum multiply negative not_equal positive rad2deg reciprocal
 remainder sgn signbit sin sinh sqrt square subtract tan tanh trunc
 """
@@ -57,7 +57,7 @@ cbrt = bind(elementwise("cbrt", np.cbrt, lambda g, y: g / (3 * (y * y))))
 
 OWN: dict[str, Function] = {
     "cbrt": cbrt, "divmod": divmod_, "matmul": matmul, "matvec": matvec, "modf": modf, "vecdot": vecdot,
-    "vecmat": vecmat, **{name: _meeting(name) for name in ("gcd", "lcm", "nextafter")},
+    "vecmat": vecmat, **{name: _meeting(name) for name in ("gcd", "heaviside", "lcm", "nextafter")},
 }  # fmt: skip
 
 PATHS: dict[np.ufunc, str] = {

@@ -1,8 +1,7 @@
 """Matrix products on one core, for kernels to call: ours where the processor has vectors of 512 bits, else the BLAS's.
 
 OpenBLAS packs both matrices before it multiplies, which counts for small ones, and it may not know the processor, or be
-told to take it for another. GFLOP/s on one core of a Zen 5, ours : OpenBLAS's for AVX-512 : its for AVX2: see
-docs/decisions/0008.
+told to take it for another. docs/decisions/0008 has the figures.
 """
 
 from functools import lru_cache

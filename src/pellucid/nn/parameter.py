@@ -115,7 +115,7 @@ class UninitializedTensorMixin:
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Give the tensor its shape; its values are for the caller to set."""
-        fresh = empty(tuple(shape), dtype=dtype or self.dtype)  # type: ignore[attr-defined]
+        fresh = empty(shape, dtype=dtype or self.dtype)  # type: ignore[attr-defined]
         become(self, self.cls_to_become, fresh.array)
 
     @property
@@ -127,6 +127,12 @@ class UninitializedTensorMixin:
     # What is counted or computed of all parameters: an empty tensor would give a silent zero.
     numel, nelement, detach, clone = map(_refuse, ("numel", "nelement", "detach", "clone"))
     sum, mean, norm, pow, square, abs = map(_refuse, ("sum", "mean", "norm", "pow", "square", "abs"))
+
+    def share_memory_(self) -> Any:
+        raise RuntimeError(
+            explain("Can't share memory on an uninitialized parameter or buffer", str(here()), *LAZY)
+        )  # fmt: skip
+
     __add__ = __radd__ = __sub__ = __mul__ = __rmul__ = __matmul__ = __pow__ = _refuse("arithmetic")
 
     def __repr__(self) -> str:

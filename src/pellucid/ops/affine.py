@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from pellucid import dtypes
 from pellucid.core.primitive import add_up, general, multilinear, same, stretch
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
-from pellucid.ops.arguments import Shape, expect
+from pellucid.ops.arguments import Shape, check_multiplier, expect
+from pellucid.ops.convert import as_type
 from pellucid.ops.gemm import gemm, stacked
 from pellucid.ops.matmul import (
     bmm_row,
@@ -33,7 +35,7 @@ from pellucid.ops.matmul import (
     swap,
     tensors,
 )
-from pellucid.ops.operation import call, operation
+from pellucid.ops.operation import call, must_be_tensors, operation
 from pellucid.ops.reduce import sum_row
 from pellucid.ops.shape import aligned, reshape_row
 
@@ -146,14 +148,24 @@ def _affine_samples(shape: Shape, first: Shape, second: Shape) -> Callable[..., 
     ]
 
 
+def _once(name: str, *arguments: Any) -> tuple[list[Any], list[Any]]:
+    """The arguments as old scripts order them, with beta, or beta and alpha, before what they multiply."""
+    factors = [each for each in arguments if not isinstance(each, Tensor)]
+    if len(arguments) - len(factors) != 3 or len(factors) > 2:
+        raise TypeError(f"{name}() takes three tensors, and beta and alpha by their names")
+    return [each for each in arguments if isinstance(each, Tensor)], [*factors, 1][:2]
+
+
 @operation(samples=_affine_samples((2, 4), (2, 3), (3, 4)), inplace=True)
-def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addmm(input: Any, mat1: Any, mat2: Any, *last: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """`beta * input + alpha * (mat1 @ mat2)` in one step.
 
     >>> import pellucid as torch
     >>> torch.addmm(torch.ones(2), torch.ones(1, 3), torch.ones(3, 2), alpha=10)
     tensor([[31., 31.]])
     """
+    if last:
+        (input, mat1, mat2), (beta, alpha) = _once("addmm", input, mat1, mat2, *last)
     input, mat1, mat2 = tensors("addmm", input, mat1, mat2)
     ranks = f"{mat1.ndim}-D and {mat2.ndim}-D tensors"
     expect(mat1.ndim == 2 and mat2.ndim == 2, f"addmm: mat1 and mat2 must be matrices, got {ranks}")
@@ -161,13 +173,15 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
 
 
 @operation(samples=_affine_samples((2,), (2, 3), (3,)), inplace=True)
-def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addmv(input: Any, mat: Any, vec: Any, *last: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """`beta * input + alpha * (mat @ vec)` in one step.
 
     >>> import pellucid as torch
     >>> torch.addmv(torch.ones(2), torch.ones(2, 3), torch.ones(3))
     tensor([4., 4.])
     """
+    if last:
+        (input, mat, vec), (beta, alpha) = _once("addmv", input, mat, vec, *last)
     input, mat, vec = tensors("addmv", input, mat, vec)
     expect(
         mat.ndim == 2 and vec.ndim == 1,
@@ -177,42 +191,52 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> A
 
 
 @operation(samples=_affine_samples((2, 3), (2,), (3,)), inplace=True, out="cast")
-def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addr(input: Any, vec1: Any, vec2: Any, *last: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """`beta * input + alpha * outer(vec1, vec2)` in one step.
 
     >>> import pellucid as torch
     >>> torch.addr(torch.ones(1, 2), torch.ones(1), torch.ones(2))
     tensor([[2., 2.]])
     """
-    if all(isinstance(each, Tensor) and each.array.dtype.kind == "b" for each in (input, vec1, vec2)):
+    if last:
+        (input, vec1, vec2), (beta, alpha) = _once("addr", input, vec1, vec2, *last)
+    must_be_tensors("addr", input=input, vec1=vec1, vec2=vec2)
+    kind = dtypes.promote_types(dtypes.promote_types(input.dtype, vec1.dtype), vec2.dtype)
+    for label, factor in (("beta", beta), ("alpha", alpha)):
+        check_multiplier(label, factor, dtypes.as_numpy_dtype(kind).kind)
+    if kind is dtypes.bool_:
         return input * bool(beta) | vec1.unsqueeze(1) * vec2 * bool(alpha)  # of truth values: or, and
-    input, vec1, vec2 = tensors("addr", input, vec1, vec2)
+    input, vec1, vec2 = (as_type(each, kind) for each in (input, vec1, vec2))
     ranks = f"{vec1.ndim}-D and {vec2.ndim}-D"
     expect(vec1.ndim == 1 and vec2.ndim == 1, f"addr: Expected 1-D argument vec1 and vec2, but got {ranks}")
     return addr_row(input, vec1, vec2, beta, alpha)
 
 
 @operation(samples=_affine_samples((2, 3, 5), (2, 3, 4), (2, 4, 5)), inplace=True)
-def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def baddbmm(input: Any, batch1: Any, batch2: Any, *last: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """`beta * input + alpha * bmm(batch1, batch2)` in one step.
 
     >>> import pellucid as torch
     >>> torch.baddbmm(torch.ones(1), torch.ones(2, 1, 3), torch.ones(2, 3, 1)).shape
     torch.Size([2, 1, 1])
     """
+    if last:
+        (input, batch1, batch2), (beta, alpha) = _once("baddbmm", input, batch1, batch2, *last)
     input, batch1, batch2 = tensors("baddbmm", input, batch1, batch2)
     expect_stacks("baddbmm", batch1, batch2)
     return baddbmm_row(input, batch1, batch2, beta, alpha)
 
 
 @operation(samples=_affine_samples((3, 5), (2, 3, 4), (2, 4, 5)), inplace=True)
-def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addbmm(input: Any, batch1: Any, batch2: Any, *last: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """`beta * input + alpha * bmm(batch1, batch2).sum(0)` in one step.
 
     >>> import pellucid as torch
     >>> torch.addbmm(torch.zeros(1), torch.ones(2, 1, 3), torch.ones(2, 3, 1))
     tensor([[6.]])
     """
+    if last:
+        (input, batch1, batch2), (beta, alpha) = _once("addbmm", input, batch1, batch2, *last)
     input, batch1, batch2 = tensors("addbmm", input, batch1, batch2)
     expect_stacks("addbmm", batch1, batch2)
     return addbmm_row(input, batch1, batch2, beta, alpha)

@@ -7,8 +7,11 @@ from collections.abc import Callable
 from operator import index as as_int
 from typing import Any
 
+import numpy as np
+
 from pellucid import dtypes
 from pellucid.core.provenance import here
+from pellucid.core.tensor import Tensor
 from pellucid.errors import explain
 
 Axes = tuple[int, ...]
@@ -25,12 +28,28 @@ def refusal(kind: type[Exception], what: str, why: str | None = None, try_: str 
     return error
 
 
+def number(value: Any) -> Any:
+    """A NumPy number as one of Python's, whose dtype does not count when it meets a tensor; others as they are."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def underivable(name: str) -> Any:
+    """The rule, or jvp, of an operation that PyTorch cannot differentiate either: a walk that comes here is refused."""
+
+    def rule(*_: Any) -> Any:
+        raise refusal(NotImplementedError, f"the derivative for '{name}' is not implemented.", try_="detach() it")
+
+    return rule
+
+
 def axis_of(dim: Any, ndim: int) -> int:
     """A dimension as a non-negative int; a 0-d tensor counts as one of a single dimension.
 
     >>> axis_of(-1, 3)
     2
     """
+    if dim is True or dim is False:  # `x.sum(True)` means keepdim
+        raise TypeError(f"a dimension must be int, not bool (got {dim})")
     axis = as_int(dim)
     span = ndim or 1
     if not -span <= axis < span:
@@ -48,6 +67,20 @@ def outside(axis: int, span: int, ndim: int) -> Exception:
     error.add_note(explain("", str(here()), f"the tensor has {ndim} dimensions").removeprefix("\n"))
     error.explained = True  # type: ignore[attr-defined]
     return error
+
+
+def check_multiplier(name: str, value: Any, kind: str) -> None:
+    """Refuse an `alpha`, `beta` or the like of another kind ("b", "i", "f", "c") than the result may have."""
+    if isinstance(value, bool) and kind != "b":
+        raise refusal(RuntimeError, f"Boolean {name} only supported for Boolean results.")
+    for wrong, kinds, is_one, what in (
+        (float, "biu", "a floating point number", "integral"), (complex, "biuf", "a complex number", "non-complex"),
+    ):  # fmt: skip
+        if isinstance(value, wrong) and kind in kinds:
+            raise refusal(
+                RuntimeError, f"For {what} input tensors, argument {name} must not be {is_one}.", f"{name} is {value}",
+                "convert a tensor first, e.g. x.float()",
+            )  # fmt: skip
 
 
 def axes_of(dims: Any, ndim: int) -> Axes:
@@ -73,6 +106,17 @@ def sizes_of(sizes: Any) -> Shape:
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = sizes[0]
     return tuple(map(as_int, sizes))
+
+
+def as_number(value: Any) -> Any:
+    """What PyTorch takes where a number is asked for: also a tensor of no dimensions that needs no gradient.
+
+    >>> import pellucid as torch
+    >>> as_number(torch.tensor(3)), as_number(torch.tensor([3]))
+    (3, tensor([3]))
+    """
+    plain = isinstance(value, Tensor) and type(value.array) is np.ndarray and value.array.ndim == 0
+    return value.array.item() if plain and value.node is None else value
 
 
 def name_of(input: Any) -> str:

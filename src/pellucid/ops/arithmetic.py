@@ -4,18 +4,21 @@ The operators are the bare rows; the public functions beside them take PyTorch's
 `rounding_mode`). In a rule `g` is the gradient of the result, `y` the result, `a`, `b` and `c` the inputs.
 """
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from pellucid import dtypes
+from pellucid.core.attention import HALVES
+from pellucid.core.careful import FLOAT32
 from pellucid.core.inplace import in_place
 from pellucid.core.large import minus, plus, products, times
 from pellucid.core.primitive import elementwise, same
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor
-from pellucid.ops.arguments import refusal
+from pellucid.ops.arguments import check_multiplier, number, refusal, underivable
 from pellucid.ops.compare import bitwise_and, bitwise_left_shift, bitwise_or, bitwise_right_shift, bitwise_xor, only
 from pellucid.ops.operation import (
     Draw,
@@ -31,7 +34,7 @@ from pellucid.ops.operation import (
     unary_samples,
 )
 from pellucid.ops.power import pow
-from pellucid.ops.select import kind_of
+from pellucid.ops.select import as_operand, kind_of
 from pellucid.ops.shape import zeros_like_row
 
 # --- sum and difference
@@ -70,18 +73,40 @@ rsub_number_row = bind(
 )
 
 
+def _in_single(g: Any, number: float, operator: Callable[[Any, Any], Any]) -> Any:
+    """A gradient in half precision and a number, computed in single precision."""
+    if isinstance(g, np.ndarray) and g.dtype in HALVES:
+        return operator(g.astype(np.float32), number).astype(g.dtype)
+    return operator(g, number)
+
+
+# Half precision times a number, which stays what it is: core/careful.py calls them in the place of the rows above.
+for _called, _compute, _rule in (
+    ("mul", operator.mul, lambda g, v: _in_single(g, v, operator.mul)),
+    ("div", operator.truediv, lambda g, v: _in_single(g, v, operator.truediv)),
+):
+    bind(elementwise(f"{_called}_number", _compute, _rule, grad_name=f"{_called.capitalize()}Backward0"))
+
+
 def _scaled(input: Any, other: Any, alpha: Any) -> Any:
     """`alpha * other`, where alpha may be fractional only if the result is."""
-    if type(alpha) is float:
-        operands = [value.array if isinstance(value, Tensor) else value for value in (input, other)]
-        if dtypes.promote(operands).kind in "biu":
-            raise refusal(
-                RuntimeError,
-                "For integral input tensors, argument alpha must not be a floating point number.",
-                f"alpha is {alpha} and both operands are whole numbers",
-                "convert one of them first, e.g. x.float()",
-            )
-    return other * alpha
+    if isinstance(alpha, Tensor):
+        return other * alpha
+    operands = [value.array if isinstance(value, Tensor) else value for value in (input, other)]
+    kind = dtypes.promote(operands).kind
+    check_multiplier("alpha", alpha, kind)
+    return other & bool(alpha) if kind == "b" else other * alpha
+
+
+def _with_alpha(row: Any, input: Any, other: Any, alpha: Any) -> Any:
+    """The row on `input` and `alpha * other`; of halves in float32, and rounded once, as PyTorch does it."""
+    scaled = [value.array if isinstance(value, Tensor) else value for value in (input, other)]
+    half = dtypes.promote(scaled)
+    if half not in HALVES or isinstance(alpha, Tensor):
+        return row(input, _scaled(input, other, alpha))
+    wide = [as_operand(each, half) if isinstance(each, Tensor) else half.type(each) for each in (input, other)]
+    first, second = (as_operand(x, FLOAT32) if isinstance(x, Tensor) else float(x) for x in wide)
+    return as_operand(row(first, second * float(half.type(alpha))), half)
 
 
 def _alpha_samples(draw: Draw) -> Iterable[Sample]:
@@ -101,7 +126,8 @@ def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
     """
     if last is not None:
         other, alpha = last, other
-    return add_row(input, other) if alpha == 1 else add_row(input, _scaled(input, other, alpha))
+    plain = type(alpha) is int and alpha == 1
+    return add_row(input, other) if plain else _with_alpha(add_row, input, other, alpha)
 
 
 def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
@@ -113,13 +139,14 @@ def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
     """
     if last is not None:
         other, alpha = last, other
-    return sub_row(input, other) if alpha == 1 else sub_row(input, _scaled(input, other, alpha))
+    plain = type(alpha) is int and alpha == 1
+    return sub_row(input, other) if plain else _with_alpha(sub_row, input, other, alpha)
 
 
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """Difference the other way round: `other - alpha * input`."""
     row = rsub_row if isinstance(other, Tensor) else rsub_number_row
-    return row(input if alpha == 1 else _scaled(other, input, alpha), other)
+    return row(input if type(alpha) is int and alpha == 1 else _scaled(other, input, alpha), other)
 
 
 add.primitive, sub.primitive = add_row.primitive, sub_row.primitive  # type: ignore[attr-defined]
@@ -237,10 +264,15 @@ def _whole_quotients(draw: Draw) -> Iterable[Sample]:
     yield call(draw.integers(5, low=-9, high=9), 1.5)
 
 
+def _no_slope(g: Any) -> Any:
+    return underivable("floor_divide")(g)
+
+
 floor_divide = binary(
-    "floor_divide", only("iuf", _floor_divide), None, None, operators=("__floordiv__",), samples=_whole_quotients,
-    hint=_quotient_hint,
-    doc="The quotient rounded down; PyTorch gives it no derivative (div with rounding_mode='floor' has one: zero).",
+    "floor_divide", only("iuf", _floor_divide), _no_slope, _no_slope,
+    operators=("__floordiv__",), samples=_whole_quotients, hint=_quotient_hint,
+    grad_name="NotImplemented", names=("input", "other"),
+    doc="The quotient rounded down; as in PyTorch backward refuses it (div with rounding_mode='floor' has a slope: 0).",
 )  # fmt: skip
 
 
@@ -249,7 +281,10 @@ floor_divide = binary(
 
 def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     _refuse_zero(b)
-    return np.remainder(a, b)
+    left = np.asarray(np.remainder(a, b))
+    if left.dtype.kind == "f":  # NumPy gives a zero the sign of the divisor, PyTorch that of the dividend
+        np.copysign(left, a, out=left, where=left == 0)
+    return left
 
 
 def _fmod(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -334,8 +369,11 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
     >>> torch.lerp(torch.tensor([0.0, 10.0]), torch.tensor([1.0, 20.0]), 0.5)
     tensor([ 0.5000, 15.0000])
     """
-    number = isinstance(weight, (int, float, complex))
-    return _lerp_number_row(input, end, weight) if number else _lerp_row(input, end, weight)
+    weight = number(weight)
+    if isinstance(weight, Tensor) and not weight.array.ndim and weight.dtype != input.dtype:
+        weight = weight.to(input.dtype)  # type: ignore[attr-defined]
+    alone = isinstance(weight, (int, float, complex))
+    return _lerp_number_row(input, end, weight) if alone else _lerp_row(input, end, weight)
 
 
 _addcmul_row = bind(
@@ -397,7 +435,7 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: 
             "Integer division with addcdiv is no longer supported: it would be a true division of the tensors",
             try_="input + value * torch.true_divide(tensor1, tensor2), or divide with rounding_mode='trunc'",
         )
-    return _addcdiv_row(input, tensor1, tensor2, value)
+    return _addcdiv_row(input, tensor1, tensor2, number(value))
 
 
 # --- the operators that write into their tensor; on tensors only, other kinds of array do not change

@@ -231,9 +231,15 @@ _isclose_row = bind(
 )  # fmt: skip
 
 
-def _check_tolerance(name: str, value: float) -> None:
-    if value < 0:
+def _tolerance(name: str, value: Any) -> float:
+    """A tolerance as a number; a tensor of one number is as good."""
+    if isinstance(value, Tensor):
+        if value.array.ndim or value.requires_grad:  # type: ignore[attr-defined]
+            raise TypeError(f"isclose(): argument '{name}' must be float, not Tensor")
+        value = value.item()  # type: ignore[attr-defined]
+    if not value >= 0:
         raise refusal(RuntimeError, f"{name} must be greater than or equal to zero, but got {value}")
+    return value  # type: ignore[no-any-return]
 
 
 def _close_samples(draw: Draw) -> Iterable[Sample]:
@@ -251,9 +257,7 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
     >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.1]))
     tensor([ True, False])
     """
-    _check_tolerance("rtol", rtol)
-    _check_tolerance("atol", atol)
-    return _isclose_row(input, other, rtol, atol, equal_nan)
+    return _isclose_row(input, other, _tolerance("rtol", rtol), _tolerance("atol", atol), equal_nan)
 
 
 @operation(samples=_close_samples, tensors=2)

@@ -242,7 +242,7 @@ publish(
     sgn, samples=both, inplace=True, doc="Each element divided by its size: -1, 0, 1, or a direction if it is complex."
 )
 publish(
-    abs, samples=both, aliases=("absolute",),
+    abs, samples=both, aliases=("absolute",), out="cast",
     doc="""The absolute value of each element; of a complex number its distance from 0.
 
     >>> import pellucid as torch
@@ -368,4 +368,7 @@ def view_as_complex(input: Any) -> Any:
         raise refusal(RuntimeError, "Tensor must have a last dimension of size 2")
     if isinstance(input.array, ndarray) and stride(input)[-1] != 1:
         raise refusal(RuntimeError, "Tensor must have a last dimension with stride 1")
+    outer = zip(input.shape[:-1], stride(input)[:-1], strict=True) if isinstance(input.array, ndarray) else ()
+    if any(step % 2 for size, step in outer if size > 1):
+        raise refusal(RuntimeError, "Tensor must have a stride divisible by 2 for all but last dimension")
     return view_as_complex_row(input)

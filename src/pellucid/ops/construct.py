@@ -6,7 +6,7 @@ scalars keep theirs. Tensors found inside lists leave their graph here; the resu
 
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,11 @@ from pellucid.core import aliasing
 from pellucid.core.attributes import attribute, concrete
 from pellucid.core.departures import departed
 from pellucid.core.kinds import Kind, plain
-from pellucid.core.tensor import Tensor
+from pellucid.core.tensor import Tensor, wrap
 from pellucid.core.views import current_array, current_node
 from pellucid.ops.arguments import refusal
 from pellucid.ops.create import check_room, converted, made, natural, shape_from
+from pellucid.ops.storage import UntypedStorage
 
 
 @attribute
@@ -37,9 +38,9 @@ def new_tensor(
 
 
 @attribute
-def new(self: Tensor, *size: Any, device: Any = None) -> Tensor:
+def new(self: Tensor, *data: Any, size: Any = None, device: Any = None) -> Tensor:
     """An empty tensor of this tensor's dtype: the old form of `new_empty` and `new_tensor`."""
-    return _constructed(size, plain(self.array.dtype), device)
+    return _constructed(data if size is None else tuple(size), plain(self.array.dtype), device)
 
 
 # --- from data
@@ -106,15 +107,17 @@ def _array(data: Any, wanted: np.dtype | None, left: list[Tensor]) -> np.ndarray
     kind = type(data)
     if kind is float or kind is int or kind is bool or kind is complex:
         return _numbers(data, wanted, {kind})
-    if isinstance(data, (np.ndarray, np.generic)):
-        return _from_array(np.asarray(data), wanted)
+    if isinstance(data, np.generic):
+        return converted(_from_array(np.asarray(data), None), wanted or _from_array(np.asarray(data), None).dtype)
+    if isinstance(data, np.ndarray):
+        return _from_array(data, wanted)
     if isinstance(data, (str, bytes)):
         text = f"tensor: invalid data type '{kind.__name__}'"
         raise refusal(TypeError, text, try_="encode it as integers")
     if not isinstance(data, (list, tuple)):
         if hasattr(data, "__array__"):
             return _from_array(np.asarray(data), wanted)
-        if not isinstance(data, (Sequence, bytearray)):
+        if not _is_sequence(data):
             return _numbers(data, wanted, {kind})
         data = list(data)
     types: set[type] = set()
@@ -125,10 +128,19 @@ def _array(data: Any, wanted: np.dtype | None, left: list[Tensor]) -> np.ndarray
     return _numbers(data, wanted, types)
 
 
+def _is_sequence(data: Any) -> bool:
+    """Whether something has a length and elements by number, registered as a sequence or not."""
+    if isinstance(data, (Sequence, bytearray)):
+        return True
+    kind = type(data)
+    return hasattr(kind, "__len__") and hasattr(kind, "__getitem__") and not isinstance(data, Mapping)
+
+
 def _from_array(array: np.ndarray, wanted: np.dtype | None) -> np.ndarray:
     source = dtypes.from_numpy_dtype(array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")).numpy
     array = _real_for(array.astype(source, copy=False), wanted or source)
-    return np.array(converted(array, wanted or source), order="C")
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.array(array.astype(wanted or source, copy=False), order="C")  # numbers of arrays wrap around
 
 
 def _real_for(array: np.ndarray, wanted: np.dtype) -> np.ndarray:
@@ -136,15 +148,19 @@ def _real_for(array: np.ndarray, wanted: np.dtype) -> np.ndarray:
     return array.real if array.dtype.kind == "c" and wanted.kind not in "cb" else array
 
 
-def _collect(data: Any, types: set[type]) -> None:
+def _collect(data: Any, types: set[type], depth: int = 0) -> None:
     """The types of all numbers in nested lists; a row of numbers is looked at in C."""
     found = set(map(type, data))
+    if depth > DEEPEST:  # a list that holds itself
+        if found <= {list, tuple}:
+            raise refusal(ValueError, f"tensor: too many dimensions '{type(data).__name__}'")
+        _check_regular(data, depth)
     if list in found or tuple in found or any(issubclass(t, SEQUENCES) for t in found):
         for item in data:
             if isinstance(item, np.ndarray):
                 types.add(item.dtype.type)
             elif isinstance(item, (list, tuple, range)):
-                _collect(item, types)
+                _collect(item, types, depth + 1)
             else:
                 types.add(type(item))
     else:
@@ -158,7 +174,8 @@ def _without_tensors(data: Any, left: list[Tensor]) -> Any:
         if array.size != 1:
             text = "tensor: only one element tensors can be converted to Python scalars"
             why = f"a list holds a tensor of shape {tuple(array.shape)}"
-            raise refusal(ValueError, text, why, "torch.stack(list_of_tensors)")
+            kind = TypeError if array.dtype.kind in "biu" else ValueError  # so PyTorch: it asks for __index__ first
+            raise refusal(kind, text, why, "torch.stack(list_of_tensors)")
         left.append(data)
         return array.reshape(())[()]
     return [_without_tensors(item, left) for item in data] if isinstance(data, (list, tuple)) else data
@@ -197,6 +214,7 @@ def _common(types: set[type]) -> np.dtype:
     return dtypes.default_float() if common is None else common
 
 
+DEEPEST = 128  # dimensions that nested lists may have
 SEQUENCES = (list, tuple, range, np.ndarray)
 
 
@@ -250,11 +268,18 @@ def asarray(
     >>> import pellucid as torch
     >>> torch.asarray([1, 2])
     tensor([1, 2])
+
+    The memory of an `array.array`, a bytearray or the like is taken as elements of `dtype`, whatever it holds.
     """
+    element = dtypes.get_default_dtype() if dtype is None else dtype
+    if isinstance(obj, UntypedStorage):
+        obj = wrap(obj.as_elements(dtypes.as_numpy_dtype(element)))
+    elif _is_buffer(obj):
+        obj = frombuffer(obj, dtype=element)
     source = obj if isinstance(obj, (Tensor, np.ndarray)) else None
     if copy is False:
         if source is None:
-            raise ValueError("can't alias: only tensors and NumPy arrays share their memory")
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
         kind = dtypes.as_dtype(source.dtype)
         if dtype is not None and kind is not dtypes.as_dtype(dtype):
             raise ValueError(f"can't alias tensor with dtype '{kind}' into dtype '{dtypes.as_dtype(dtype)}'.")
@@ -266,6 +291,17 @@ def asarray(
     else:
         result = from_data(obj, dtype, device) if copy else as_tensor(obj, dtype, device)
     return result.requires_grad_() if requires_grad else result  # type: ignore[attr-defined, no-any-return]
+
+
+def _is_buffer(obj: Any) -> bool:
+    """Whether something lets others read its memory; of NumPy's things and tensors more than bytes is known."""
+    if isinstance(obj, (Tensor, np.ndarray, np.generic)):
+        return False
+    try:
+        memoryview(obj)
+    except TypeError:
+        return False
+    return True
 
 
 # --- from memory that others hold
@@ -289,21 +325,29 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
             "currently not supported. Try array.astype(array.dtype.newbyteorder('='))."
         )
     kind = dtypes.from_numpy_dtype(ndarray.dtype).numpy
+    if any(stride % ndarray.itemsize for stride in ndarray.strides):
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy array to reallocate the memory."
+        )
     if any(stride < 0 for stride in ndarray.strides):
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
             "currently supported. (You can probably work around this by making a copy of your array with array.copy().)"
         )
     if not ndarray.flags.writeable:
-        warnings.warn(
-            "The given NumPy array is not writable, so neither is the tensor: an in-place operation on it will fail. "
-            "Copy the array (array.copy()) before converting it to a tensor if you want to write.",
-            UserWarning,
-            stacklevel=2,
-        )
+        _warn_read_only("NumPy array", "array.copy()")
     shared = np.asarray(ndarray).view(kind)
     aliasing.expose(shared, new=True)
     return made(shared)
+
+
+def _warn_read_only(what: str, way: str) -> None:
+    warnings.warn(
+        f"The given {what} is not writable, so neither is the tensor: an in-place operation on it will fail. "
+        f"Copy it ({way}) before converting it to a tensor if you want to write.",
+        UserWarning,
+        stacklevel=3,
+    )
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
@@ -314,9 +358,14 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     tensor([1, 2, 3], dtype=torch.uint8)
     """
     kind = dtypes.as_numpy_dtype(dtype)
-    length = memoryview(buffer).nbytes
-    rest = length - offset
-    if length == 0 or rest < 0:
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise ValueError(f"frombuffer: {type(buffer).__name__} does not let others read its memory") from None
+    length, rest = view.nbytes, view.nbytes - offset
+    if count == 0:
+        raise ValueError("frombuffer: both buffer length and count must not be 0")
+    if length == 0 or not 0 <= offset < length:
         raise ValueError(f"buffer length ({length}) must not be 0, and offset ({offset} bytes) must lie inside it")
     if count < 0 and rest % kind.itemsize:
         raise ValueError(
@@ -328,6 +377,8 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
             f"requested buffer length ({count} * {kind.itemsize} bytes) after offset ({offset} bytes) must not be "
             f"greater than actual buffer length ({length} bytes)"
         )
+    if view.readonly:
+        _warn_read_only("buffer", "bytearray(buffer)")
     raw = np.frombuffer(buffer, np.uint8, -1 if count < 0 else count * kind.itemsize, offset)
     shared = raw.view(kind)  # bytes first: NumPy reads no bfloat16 out of a buffer
     aliasing.expose(shared, new=True)
@@ -408,8 +459,8 @@ class TypedTensor:
         self.__name__ = name
         self.dtype = dtype
 
-    def __call__(self, *data: Any, device: Any = None) -> Tensor:
-        return _constructed(data, self.dtype.numpy, device)
+    def __call__(self, *data: Any, size: Any = None, device: Any = None) -> Tensor:
+        return _constructed(data if size is None else tuple(size), self.dtype.numpy, device)
 
     def __instancecheck__(self, value: object) -> bool:
         return isinstance(value, Tensor) and plain(value.array.dtype) is self.dtype.numpy

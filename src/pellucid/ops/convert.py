@@ -17,9 +17,9 @@ from pellucid.core.primitive import multilinear
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor, bearing, wrap
 from pellucid.ops.arguments import refusal
-from pellucid.ops.formats import channels_last_copy, check_format, is_channels_last, steps_channels_last
+from pellucid.ops.formats import RANKS, channels_last_copy, check_format, is_channels_last, steps_channels_last
 from pellucid.ops.layout import stride
-from pellucid.ops.operation import call, operation
+from pellucid.ops.operation import call, named, operation
 
 
 def _astype(a: ndarray, dtype: np.dtype, source: np.dtype) -> ndarray:
@@ -116,6 +116,8 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Any:
     converted = as_type(input if device is None else _moved(input, device), dtype)
     if memory_format is not None and check_format(memory_format, input.ndim):
         return _with_channels_last(converted, copy and converted is input)
+    if memory_format is dtypes.contiguous_format and _out_of_order(converted, copy or converted is not input):
+        return bearing(cast_row.primitive.grad_name, clone_row(converted, "C"))  # type: ignore[attr-defined]
     if converted is not input or not copy:
         return converted
     source = plain(input.array.dtype)
@@ -140,6 +142,14 @@ def _with_channels_last(input: Any, copy: bool) -> Any:
     return bearing(cast_row.primitive.grad_name, clone_row(input, CHANNELS_LAST))  # type: ignore[attr-defined]
 
 
+def _out_of_order(input: Any, copied: bool) -> bool:
+    """Whether elements have to be put in order: those of a copy, or of a tensor that has its channels last."""
+    array = input.array
+    if not isinstance(array, ndarray) or array.flags.c_contiguous:
+        return False
+    return copied or (input.ndim in RANKS.values() and is_channels_last(array))
+
+
 def _wanted(args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, Any, bool]:
     """The dtype, device and copy flag among the arguments of `to`."""
     dtype, device, other = kwargs.pop("dtype", None), kwargs.pop("device", None), kwargs.pop("other", None)
@@ -151,6 +161,8 @@ def _wanted(args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, Any, bool]:
         other = args.pop(0)
     if args and not isinstance(args[0], bool) and isinstance(args[0], (str, dtypes.device, int, type(None))):
         device = args.pop(0)
+        if args and isinstance(args[0], bool):
+            raise TypeError("to(): after a device comes a dtype, not a bool; write non_blocking=... or copy=...")
     if args and not isinstance(args[0], bool) and args[0] is not None:
         dtype = args.pop(0)
     elif args and args[0] is None:
@@ -208,7 +220,7 @@ def type_(input: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
     return to(input, getattr(dtype, "dtype", dtype))  # an old type such as torch.FloatTensor has a dtype
 
 
-attach("type", type_)
+attach("type", named(type_, "type"))
 
 
 def type_as(input: Any, other: Any) -> Any:

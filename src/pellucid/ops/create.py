@@ -17,7 +17,7 @@ from pellucid import dtypes
 from pellucid.core import modes
 from pellucid.core.attributes import attribute
 from pellucid.core.inplace import write_out
-from pellucid.core.kinds import Kind, plain
+from pellucid.core.kinds import Kind, layers, plain
 from pellucid.core.meta import placed
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.dtypes import CPU
@@ -37,7 +37,7 @@ def made(
     """
     if out is not None:
         write_out((out,), (wrap(array),), name, rule)
-        return out
+        return out.requires_grad_() if requires_grad else out  # type: ignore[attr-defined, no-any-return]
     if device is not CPU:
         array = placed(array, device)
     mode = modes.MODE.get()
@@ -87,21 +87,29 @@ def one_size(name: str, size: Any) -> Shape:
     return shape_from(name, (size,))
 
 
-def check_room(name: str, shape: Shape, dtype: np.dtype) -> None:
-    """Refuse sizes that no memory holds, before asking for it."""
+def check_room(name: str, shape: Shape, dtype: np.dtype, device: Any = CPU) -> bool:
+    """Refuse sizes that no memory holds, before asking for it. On meta none is asked for: says if that saves much."""
     needed = prod(shape) * dtype.itemsize
     if 0 < needed < 2**20 and (not shape or min(shape) >= 0) and len(shape) <= 64:
-        return
+        return False
     if len(shape) > 64:
         raise refusal(RuntimeError, f"{name}: a tensor has at most 64 dimensions, not {len(shape)}")
     if min(shape) < 0:
         raise refusal(RuntimeError, f"{name}: Dimension size must be non-negative, got {list(shape)}")
     if countable(shape) * dtype.itemsize >= 2**63:
         raise refusal(RuntimeError, f"{name}: Storage size calculation overflowed with sizes={list(shape)}")
+    if device is not CPU and dtypes.on_meta(device):
+        return True
     if needed > _memory():
         what = f"{name}: can't allocate memory: you tried to allocate {needed} bytes"
         why = f"a tensor of shape {shape} and {dtypes.from_numpy_dtype(dtype)} needs more than this machine's memory"
         raise refusal(RuntimeError, what, why)
+    return False
+
+
+def weightless(shape: Shape, dtype: np.dtype) -> np.ndarray:
+    """An array of any size over a single element, for tensors on meta: they keep its shape alone."""
+    return np.broadcast_to(np.zeros((), dtype), shape)
 
 
 def countable(shape: Shape) -> int:
@@ -139,8 +147,9 @@ def _filled(name: str, make: Callable[..., np.ndarray], doc: str) -> Callable[..
         if device is not None:
             dtypes.check_device(device)
         kind = chosen(dtype, out)
-        check_room(name, shape, kind)
-        if memory_format is not None and check_format(memory_format, len(shape)):
+        if check_room(name, shape, kind, device) and out is None:
+            array = weightless(shape, kind)
+        elif memory_format is not None and check_format(memory_format, len(shape)):
             array = _in_order(make, shape, kind, order_of(len(shape)))
         else:
             array = make(shape, kind)
@@ -198,8 +207,9 @@ def full(
     dtypes.check_device(device)
     value = number_of("full", "fill_value", fill_value)
     kind = chosen(dtype, out, natural(value))
-    check_room("full", shape, kind)
-    return made(np.full(shape, converted(np.asarray(value), kind)), requires_grad, out, "full", device=device)
+    light = check_room("full", shape, kind, device) and out is None
+    array = weightless(shape, kind) if light else np.full(shape, converted(np.asarray(value), kind))
+    return made(array, requires_grad, out, "full", device=device)
 
 
 def number_of(name: str, argument: str, value: Any) -> Any:
@@ -282,7 +292,7 @@ def _like(name: str, make: Callable[..., np.ndarray], doc: str) -> Callable[...,
         input: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
         memory_format: Any = None, pin_memory: bool = False,
     ) -> Tensor:  # fmt: skip
-        array = like(name, make, input, dtype, device, memory_format)
+        array = with_room(like(name, make, input, dtype, device, memory_format), input, name)
         return made(array, requires_grad, device=beside(input, device))
 
     create.__name__ = create.__qualname__ = name
@@ -293,6 +303,14 @@ def _like(name: str, make: Callable[..., np.ndarray], doc: str) -> Callable[...,
 def beside(input: Any, device: Any) -> Any:
     """The device of a tensor that is made like another: the one asked for, or the other's."""
     return input.device if device is None else device
+
+
+def with_room(array: np.ndarray, beside: Tensor, name: str) -> Any:
+    """A new array with room for what may be written into it: beside a tensor inside vmap, one value per example."""
+    for _, kind in sorted(layers(beside.array).items()):
+        if kind.batched:
+            array = kind.overwrite(array, name)
+    return array
 
 
 def like(
@@ -306,7 +324,8 @@ def like(
         dtypes.check_device(device)
     source = input.array
     kind = chosen(dtype, default=plain(source.dtype))
-    check_room(name, tuple(source.shape), kind)
+    if check_room(name, tuple(source.shape), kind, beside(input, device)):
+        return weightless(tuple(source.shape), kind)
     if memory_format is not None and check_format(memory_format, source.ndim):
         return _in_order(make, tuple(source.shape), kind, order_of(source.ndim))
     if isinstance(source, Kind) or source.flags.c_contiguous or memory_format is dtypes.contiguous_format:
@@ -359,7 +378,7 @@ def full_like(
     """
     array = like("full_like", np.empty, input, dtype, device, memory_format)
     array[...] = converted(np.asarray(number_of("full_like", "fill_value", fill_value)), array.dtype)
-    return made(array, requires_grad, device=beside(input, device))
+    return made(with_room(array, input, "full_like"), requires_grad, device=beside(input, device))
 
 
 # --- new_*: like this tensor, in another shape
@@ -369,7 +388,9 @@ def _new(name: str, create: Callable[..., Tensor]) -> None:
     def method(self: Tensor, *size: Any, dtype: Any = None, **options: Any) -> Tensor:
         place = beside(self, options.pop("device", None))
         kind = self.dtype if dtype is None else dtype  # type: ignore[attr-defined]
-        return create(*size, dtype=kind, device=place, **options)
+        created = create(*size, dtype=kind, device=place, **options)
+        created.array = with_room(created.array, self, name)
+        return created
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"Like `{create.__name__}`, with this tensor's dtype where none is given."
@@ -405,6 +426,15 @@ def check_fits(array: np.ndarray, wanted: np.dtype) -> None:
         name = dtypes.from_numpy_dtype(wanted).name
         text = f"value cannot be converted to type {name} without overflow"
         raise refusal(RuntimeError, text, f"the values reach from {smallest} to {largest}")
+
+
+def held(value: Any, kind: np.dtype) -> Any:
+    """A whole number as an integer dtype holds it: a negative one wraps around in an unsigned dtype."""
+    if kind.kind not in "iu" or type(value) is not int:
+        return value
+    array = np.asarray(value)
+    check_fits(array, kind)
+    return int(array.astype(kind))
 
 
 __all__ = [

@@ -13,7 +13,7 @@ from pellucid import dtypes
 from pellucid.core import aliasing, modes
 from pellucid.core.attributes import attribute, concrete
 from pellucid.core.inplace import check_writable, overwrite
-from pellucid.core.kinds import Kind, plain
+from pellucid.core.kinds import Kind, pattern, plain
 from pellucid.core.meta import Meta
 from pellucid.core.primitive import elementwise, general, same
 from pellucid.core.record import bind
@@ -28,8 +28,10 @@ from pellucid.ops.random import (
     Fill,
     check_integers,
     check_real,
+    digits_of,
     fill_array,
     integer_numbers,
+    integers_from,
     normal_numbers,
     source_of,
     uniform_numbers,
@@ -132,7 +134,8 @@ def _bernoulli_of(p: np.ndarray, target: np.ndarray) -> Fill:
     if p.size and not (p.min() >= 0 and p.max() <= 1):
         text = "bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, but got false."
         raise refusal(RuntimeError, text, f"the probabilities reach from {p.min()} to {p.max()}")
-    order = sorted(range(target.ndim), key=lambda axis: -abs(target.strides[axis]))
+    strides = pattern(target).strides
+    order = sorted(range(target.ndim), key=lambda axis: -abs(strides[axis]))
     flat = np.broadcast_to(p, target.shape).transpose(order).reshape(-1)
     return lambda generator, n, kind, contiguous: generator.uniform(n, p.dtype) < flat
 
@@ -261,10 +264,20 @@ def uniform_(self: Tensor, *bounds: float, generator: Generator | None = None, *
     """
     low, high = _two_bounds("uniform_", bounds, named, 0.0, 1.0)
     check_real("check_uniform_bounds", plain(self.array.dtype))
+    _check_interval(low, high, float(dtypes.finfo(self.dtype).max))
+    return _refill(self, "uniform", uniform_numbers(float(low), float(high)), generator)
+
+
+def _check_interval(low: float, high: float, largest: float) -> None:
+    """Refuse bounds in the wrong order, and those that the dtype does not hold or whose distance it does not."""
+    for label, value in (("from", low), ("to", high)):
+        if not -largest <= value <= largest:
+            raise refusal(RuntimeError, f"{label} is out of bounds: uniform_ has no numbers beyond {largest:g}")
     if not low <= high:
         text = f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}"
         raise refusal(RuntimeError, text)
-    return _refill(self, "uniform", uniform_numbers(float(low), float(high)), generator)
+    if high - low > largest:
+        raise refusal(RuntimeError, f"uniform_ expects to-from <= {largest:g}, but found to={high:g} and from={low:g}")
 
 
 def _two_bounds(name: str, bounds: Any, named: dict[str, Any], low: Any, high: Any) -> tuple[Any, Any]:
@@ -291,12 +304,10 @@ def random_(self: Tensor, *bounds: Any, generator: Generator | None = None, **na
     low, high = _two_bounds("random_", bounds, named, 0, None)
     kind = plain(self.array.dtype)
     if high is None:
-        return _refill(self, "random", _whole_range(kind), generator)
+        fill = integers_from(low, kind) if bounds or low else _whole_range(kind)
+        return _refill(self, "random", fill, generator)
     low, high = check_integers(low, high, kind)
     return _refill(self, "random", integer_numbers(low, high), generator)
-
-
-LARGEST = {"f2": 2**11, "f4": 2**24, "f8": 2**53}  # up to here floats hold every integer
 
 
 def _whole_range(kind: np.dtype) -> Fill:
@@ -306,7 +317,7 @@ def _whole_range(kind: np.dtype) -> Fill:
     if kind.kind in "iu":
         largest = int(np.iinfo(kind).max)
     else:
-        largest = 2**8 if kind == dtypes.bfloat16.numpy else LARGEST[f"f{kind.itemsize}"]
+        largest = 2 ** digits_of(kind)
     return integer_numbers(0, largest + 1, wide=kind.itemsize == 8)
 
 

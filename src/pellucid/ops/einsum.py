@@ -103,6 +103,8 @@ def _pair(a: np.ndarray, b: np.ndarray, first: str, second: str, output: str) ->
     batch, left, right, inside = _roles(first, second, output)
     if not inside:
         return _spread(a, first, output) * _spread(b, second, output)
+    if output == batch + right + left:  # the product the other way round lies in memory as the output is spelled
+        a, b, first, second, left, right = b, a, second, first, right, left
     size = dict(zip(first + second, a.shape + b.shape, strict=True))
     shapes = [[size[letter] for letter in group] for group in (batch, left, right)]
     stack, n, m, k = *map(prod, shapes), prod(size[letter] for letter in inside)
@@ -224,13 +226,15 @@ def _from_sublists(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
 
 def _letter(number: int) -> str:
     if not 0 <= number < 52:
-        _fail(f"not within the valid range [0, 52): subscript {number}")
+        raise refusal(ValueError, f"einsum(): subscript {number} is not within the valid range [0, 52)")
     return "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"[number]
 
 
 @lru_cache(maxsize=512)
 def _parsed(equation: str) -> tuple[Terms, str | None]:
     """An equation's operands and its output (None: implicit), checked letter by letter."""
+    if "." in equation.replace("...", ""):
+        _fail("found '.' that is not part of any ellipsis (...)")
     text = equation.replace(" ", "")
     left, arrow, right = text.partition("->")
     terms = tuple(left.split(","))
@@ -336,6 +340,8 @@ def einsum(*args: Any) -> Any:
     equation, operands = (args[0], args[1:]) if isinstance(args[0], str) else _from_sublists(args)
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = operands[0]
+    if not operands:
+        raise ValueError("einsum(): must provide at least one operand")
     for i, operand in enumerate(operands):
         if not isinstance(operand, Tensor):
             raise TypeError(f"expected Tensor as element {i} in argument 1, but got {type(operand).__name__}")

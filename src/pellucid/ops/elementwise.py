@@ -15,8 +15,9 @@ from pellucid.core.primitive import elementwise
 from pellucid.core.record import attach, bind
 from pellucid.native import native, words
 from pellucid.native.words import Array
+from pellucid.ops.arguments import as_number, number
 from pellucid.ops.compare import in_single, only, pairs
-from pellucid.ops.operation import Draw, Sample, binary, call, operation, unary, unary_samples
+from pellucid.ops.operation import Draw, Sample, binary, call, named, operation, unary, unary_samples
 from pellucid.ops.select import drop, keep, kind_of, where_row
 from pellucid.ops.shape import zeros_like_row
 
@@ -44,7 +45,22 @@ log2 = unary("log2", np.log2, lambda g, a: g / (a * LN2), lower="llvm.log2", dom
              doc="Logarithm to the base 2.")  # fmt: skip
 log10 = unary("log10", np.log10, lambda g, a: g / (a * LN10), lower="llvm.log10", domain=(0.2, 3.0),
               doc="Logarithm to the base 10.")  # fmt: skip
-log1p = unary("log1p", np.log1p, lambda g, a: g / (a + 1), domain=(-0.8, 3.0), grad_name="Log1PBackward0",
+
+
+def _log1p(a: np.ndarray) -> Any:
+    """log(1 + a); of complex numbers near 0 NumPy's loses the real part."""
+    if a.dtype.kind != "c":
+        return np.log1p(a)
+    x, y = a.real, a.imag
+    beyond = x * (2 + x) + y * y  # |1 + a|² - 1
+    near = np.where(beyond == 0, x, np.log1p(beyond) / 2)
+    size = np.where(np.hypot(x, y) < 0.5, near, np.log(np.hypot(1 + x, y)))
+    found = np.empty_like(a)
+    found.real, found.imag = size, np.arctan2(y, 1 + x)
+    return found
+
+
+log1p = unary("log1p", _log1p, lambda g, a: g / (a + 1), domain=(-0.8, 3.0), grad_name="Log1PBackward0",
               aliases=("torch.special.log1p",),
               doc="Natural logarithm of 1 plus each element, exact near 0.")  # fmt: skip
 sqrt = unary("sqrt", np.sqrt, lambda g, y: g / (2 * y), lower="llvm.sqrt", domain=(0.2, 3.0), doc="Square root.")
@@ -194,7 +210,7 @@ def logit(input: Any, eps: float | None = None) -> Any:
     >>> torch.logit(torch.tensor([0.5, 0.75]))
     tensor([0.0000, 1.0986])
     """
-    return _logit_row(input, eps)
+    return _logit_row(input, number(eps))
 
 
 # --- functions of two numbers
@@ -219,7 +235,7 @@ def logaddexp_of(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.logaddexp(a, b)  # type: ignore[no-any-return]
     larger = a.real >= b.real
     high, low = np.where(larger, a, b), np.where(larger, b, a)
-    return high + np.log1p(np.exp(low - high))  # type: ignore[no-any-return]
+    return np.where(high.real == -np.inf, high, high + _log1p(np.exp(low - high)))
 
 
 logaddexp = binary(
@@ -326,7 +342,7 @@ polygamma_row = bind(elementwise("polygamma", _polygamma, lambda g, a, n: g * po
 )  # fmt: skip
 def polygamma(n: int, input: Any) -> Any:
     """The n-th derivative of digamma."""
-    return polygamma_row(input, n)
+    return polygamma_row(input, as_number(n))
 
 
 def _polygamma_method(self: Any, n: int) -> Any:
@@ -334,4 +350,4 @@ def _polygamma_method(self: Any, n: int) -> Any:
     return polygamma_row(self, n)
 
 
-attach("polygamma", _polygamma_method)
+attach("polygamma", named(_polygamma_method, "polygamma"))

@@ -159,6 +159,9 @@ def broadcast_shapes(*shapes: Any) -> dtypes.Size:
     >>> torch.broadcast_shapes((2, 1), (3,))
     torch.Size([2, 3])
     """
+    for shape in shapes:
+        if not isinstance(shape, (int, tuple, list, dtypes.Size)):
+            raise refusal(RuntimeError, f"Input shapes should be ints, or tuples or lists of ints, got {shape!r}")
     if any(n < 0 for shape in shapes for n in ((shape,) if isinstance(shape, int) else shape)):
         raise refusal(ValueError, "Attempting to broadcast a dimension with negative length!")
     try:

@@ -112,7 +112,7 @@ def refuse_empty(input: Any, dim: Any, axes: tuple[int, ...], name: str) -> None
     """There is no extreme of nothing."""
     if input.array.size:
         return
-    if dim is None or dim == ():
+    if dim is None or (isinstance(dim, tuple) and not dim):
         error: type[Exception] = IndexError if name.startswith("arg") else RuntimeError
         what = f"{name}(): Expected reduction dim to be specified for input.numel() == 0."
         raise refusal(error, f"{what} Specify the reduction dim with the 'dim' argument.")

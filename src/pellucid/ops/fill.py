@@ -19,6 +19,7 @@ from pellucid.core.tensor import Cut, Tensor, wrap
 from pellucid.core.views import current_node
 from pellucid.ops.arguments import Row, refusal
 from pellucid.ops.convert import cast_row
+from pellucid.ops.create import held
 from pellucid.ops.expand import broadcast, cannot_expand
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.shape import aligned, reshape_row, zeros_like_row
@@ -69,6 +70,8 @@ def _number_for(self: Tensor, value: Any) -> ndarray:
     target = np.dtype(self.array.dtype)
     if isinstance(value, complex) and target.kind != "c":
         raise refusal(RuntimeError, f"value cannot be converted to type {self.dtype} without overflow")  # type: ignore[attr-defined]
+    if type(value) is int:
+        value = held(value, target)
     if isinstance(value, (np.generic, ndarray)):
         dtypes.from_numpy_dtype(value.dtype.newbyteorder("="))  # refuses objects, dates, structures
     return np.asarray(value).astype(plain(target))

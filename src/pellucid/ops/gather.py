@@ -102,7 +102,10 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     >>> torch.index_select(torch.tensor([10, 20, 30]), 0, torch.tensor([2, 0]))
     tensor([30, 10])
     """
-    tensor, axis, places = _line(input, dim, index, "index_select")
+    if not input.ndim and index_of(index, "index_select").array.size != 1:
+        raise refusal(RuntimeError, f"index_select(): Index to scalar can have only 1 value, got {index.array.size}")
+    kind = RuntimeError if input.ndim > 1 and 0 in input.shape else IndexError
+    tensor, axis, places = _line(input, dim, index, "index_select", kind)
     picked = index_select_row(tensor, places, (axis,))
     return picked if input.ndim else reshape(picked, ())
 

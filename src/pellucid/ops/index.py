@@ -16,6 +16,7 @@ from pellucid.core import aliasing
 from pellucid.core.attributes import concrete
 from pellucid.core.inplace import check_writable, overwrite
 from pellucid.core.primitive import general
+from pellucid.core.provenance import warn
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import ALL, Axes, Shape, refusal
@@ -165,6 +166,7 @@ def _item(item: Any) -> Any:
             try_="x.long()",
         )
     if item.array.dtype == np.uint8:
+        warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")
         return wrap(item.array != 0)
     if kind != "b" and not item.ndim and type(item.array) is ndarray:
         return int(item.array)

@@ -12,9 +12,11 @@ from numpy import ndarray
 
 from pellucid.core import aliasing
 from pellucid.core.attributes import concrete
+from pellucid.core.kinds import Kind
 from pellucid.core.meta import Meta
 from pellucid.core.record import attach
 from pellucid.core.tensor import Tensor
+from pellucid.core.views import current_array
 from pellucid.ops.arguments import Shape, axis_of, refusal
 from pellucid.ops.formats import RANKS, is_channels_last
 
@@ -87,6 +89,13 @@ def dim(input: Any) -> int:
     return len(input.shape)
 
 
+def _lying(input: Tensor, what: str) -> ndarray:
+    """An array that lies in memory as a tensor does: inside vmap, as one of the many that it stands for."""
+    array = current_array(input)
+    return array.pattern() if isinstance(array, Kind) else concrete(input, what)
+
+
+
 def stride(input: Any, dim: Any = None) -> Any:
     """How many elements to step over in memory to get to the next one of a dimension.
 
@@ -94,7 +103,7 @@ def stride(input: Any, dim: Any = None) -> Any:
     >>> torch.zeros(2, 3).stride()
     (3, 1)
     """
-    array = input.array if isinstance(input.array, Meta) else concrete(input, "stride()")
+    array = input.array if isinstance(input.array, Meta) else _lying(input, "stride()")
     # NumPy steps nowhere in what is empty; PyTorch as if each empty dimension had one element
     if not array.size or isinstance(array, Meta):
         steps = [math.prod(max(n, 1) for n in array.shape[i + 1 :]) for i in range(array.ndim)]
@@ -137,7 +146,7 @@ def is_contiguous(input: Any, memory_format: Any = None) -> bool:
     needed = RANKS.get(memory_format)
     if isinstance(input.array, Meta):  # has no memory: taken to lie in order
         return needed is None
-    array = concrete(input, "is_contiguous()")
+    array = _lying(input, "is_contiguous()")
     if needed is not None:
         return array.ndim == needed and is_channels_last(array)
     return bool(array.flags.c_contiguous)
@@ -145,7 +154,7 @@ def is_contiguous(input: Any, memory_format: Any = None) -> bool:
 
 def data_ptr(input: Any) -> int:
     """The address of the first element, 0 where there is none."""
-    return 0 if isinstance(input.array, Meta) else address(concrete(input, "data_ptr()"))
+    return 0 if isinstance(input.array, Meta) or 0 in input.array.shape else address(concrete(input, "data_ptr()"))
 
 
 def nbytes(input: Any) -> int:

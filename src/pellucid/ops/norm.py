@@ -8,7 +8,7 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
-from pellucid.ops.arguments import is_floating, name_of, refusal, shifted
+from pellucid.ops.arguments import is_floating, name_of, number, refusal, shifted
 from pellucid.ops.compare import sign
 from pellucid.ops.complex_numbers import abs
 from pellucid.ops.convert import as_type
@@ -90,11 +90,19 @@ def vector_norm(input: Any, p: float, dim: Any, keepdim: bool, row: Any = norm_r
     if dtype is not None:
         check_norm_dtype("linalg.vector_norm", input, dtypes.as_dtype(dtype))
         input = as_type(input, dtype)
+    p = number(p)
+    check_order("linalg.vector_norm", p)
     axes = normal(dim, input.ndim)
     if (p < 0 or p == math.inf) and 0 in [input.shape[i] for i in axes]:
         what = f"linalg.vector_norm cannot compute the {p} norm on an empty tensor"
         raise refusal(RuntimeError, f"{what} because the operation does not have an identity")
     return row(abs(input) if input.array.dtype.kind == "c" else input, p, axes, keepdim)
+
+
+def check_order(name: str, order: Any) -> None:
+    """Refuse a norm of complex order."""
+    if isinstance(order, complex):
+        raise refusal(RuntimeError, f"{name}: Expected a non-complex scalar as the order of norm. Got {order}")
 
 
 def check_norm_dtype(name: str, input: Any, wanted: dtypes.dtype) -> None:

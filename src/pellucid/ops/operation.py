@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from inspect import unwrap
 from sys import _getframe
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,7 @@ class Operation:
     reference: str | None = None  # its name in PyTorch if that differs from `module.name`; "" when it has none
     unclaimed: Mapping[str, str] = field(default_factory=dict)  # claims of the tests that it does not make, and why
     home: str = ""  # the module that publishes it
+    shared: Function | None = None  # what all names of one operation have in common; `function` has this one's name
 
 
 # By the path within torch: "exp", "linalg.multi_dot", "nn.functional.silu".
@@ -119,7 +120,7 @@ def publish(
     writers: Iterable[str] = (),
     out: str | None = None,
     tensors: int = 0,
-    names: tuple[str, ...] = ("input", "other"),
+    names: tuple[str, ...] | None = None,
 ) -> Function:
     """Give an operation its public names.
 
@@ -130,7 +131,7 @@ def publish(
     forms that are functions, not methods: `"torch.relu_"`. `out` says which dtypes `out=` may have (core/inplace's
     OUT_RULES): what works on each element converts its result, all else does not. The first `tensors` arguments of
     the public forms must be tensors, where PyTorch takes no number for one. `names` are what a row's arguments are
-    called, where the row itself does not name them. Returns the function, which takes numbers all the same: a
+    called, where the row itself does not name them so. Returns the function, which takes numbers all the same: a
     definition reads `exp = publish(...)`.
     """
     name = name or function.__name__
@@ -142,8 +143,8 @@ def publish(
     taken = of_tensors(function, name, tensors) if tensors else function
     plain = module == "torch.nn.functional" and out is None  # PyTorch's take no out= there
     called = (without_out if plain else with_out)(taken, name)
-    if parameters(function) == UNNAMED:
-        called = by_name(called, name, names)
+    if names is not None or parameters(function) == UNNAMED:
+        called = by_name(called, name, names or ("input", "other"))
     if name in IN_FLOAT32:
         called = in_float32_under_autocast(called)
     if called is not function or hasattr(function, "primitive"):  # pickle finds a function by these
@@ -151,18 +152,37 @@ def publish(
     for path in (f"{module}.{name}", *(alias if "." in alias else f"{module}.{alias}" for alias in aliases)):
         home, _, public = path.rpartition(".")
         OPERATIONS[path.removeprefix("torch.")] = Operation(
-            public, called, function.__doc__ or "", samples, domain, home, bool(methods), inplace, reference,
-            unclaimed or {}, home_of(_getframe(1)),
+            public, named(called, public, home), function.__doc__ or "", samples, domain, home, bool(methods), inplace,
+            reference, unclaimed or {}, home_of(_getframe(1)), called,
         )  # fmt: skip
     method_form = with_numpy_names(taken if tensors > 1 else function)  # a method's first argument is a tensor
     for method in (*methods, *(near if methods else ())):
-        attach(method, method_form)
+        attach(method, named(method_form, method))
     if inplace:
         for public in (name, *near):
             attach(f"{public}_", in_place(method_form, f"{public}_"))
     for path in writers:
         WRITERS[path] = in_place(function, path.rpartition(".")[2])
     return function
+
+
+def named(function: Function, name: str, module: str | None = None) -> Function:
+    """The function under a name: itself if it has it, else a copy, for `torch.clip.__name__` is not "clamp".
+
+    >>> import pellucid as torch
+    >>> torch.clip.__name__, torch.clamp.__name__, torch.Tensor.absolute.__name__
+    ('clip', 'clamp', 'absolute')
+    """
+    if function.__name__ == name or not isinstance(function, FunctionType):
+        return function
+    code, names, closure = function.__code__, function.__globals__, function.__closure__
+    copy = FunctionType(code, names, name, function.__defaults__, closure)
+    copy.__kwdefaults__, copy.__annotations__ = function.__kwdefaults__, function.__annotations__
+    copy.__dict__.update(function.__dict__)
+    copy.__doc__, copy.__module__ = function.__doc__, function.__module__
+    if module is not None:  # pickle finds a function by these
+        copy.__module__, copy.__qualname__ = module.replace("torch", "pellucid", 1), name
+    return copy
 
 
 def home_of(frame: FrameType | None) -> str:

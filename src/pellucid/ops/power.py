@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
+from pellucid.core.inplace import overwrite
 from pellucid.core.primitive import BOUND, elementwise
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor
-from pellucid.ops.arguments import refusal
+from pellucid.ops.arguments import number, refusal
 from pellucid.ops.compare import only
 from pellucid.ops.elementwise import log
 from pellucid.ops.operation import Draw, Sample, binary_samples, broadcast_hint, call, operation, publish, unary_samples
@@ -111,11 +112,11 @@ def pow(input: Any, exponent: Any) -> Any:
     if isinstance(exponent, (int, float, complex)):
         if isinstance(input, (int, float, complex)):
             raise refusal(TypeError, "pow() takes at least one Tensor, got two numbers", try_="a ** b")
-        return pow_number_row(_meeting(input, exponent), exponent)
+        return pow_number_row(_meeting(input, exponent), number(exponent))
     if isinstance(input, (int, float, complex)):
         if not isinstance(input, complex) and input < 0 and kind_of(exponent) == "c":
             input = complex(input)  # its logarithm is complex
-        return pow_of_number_row(_meeting(exponent, input), input)
+        return pow_of_number_row(_meeting(exponent, input), number(input))
     return pow_row(input, exponent)
 
 
@@ -143,12 +144,24 @@ def square(input: Any) -> Any:
 
 
 @operation(
-    samples=_powers_samples, inplace=True, domain=(0.3, 2.0),
+    samples=_powers_samples, inplace=False, domain=(0.3, 2.0),
     unclaimed={"single_precision_is_kept": "its results are double, whatever it is given"},
 )
 def float_power(input: Any, exponent: Any) -> Any:
     """`input ** exponent` computed in double precision, whatever the dtypes are."""
     return pow(_doubled(input), _doubled(exponent))
+
+
+def _float_power_in_place(self: Any, exponent: Any) -> Any:
+    """In-place form of `float_power`, which needs a tensor of the dtype that the result has."""
+    result = float_power(self, exponent)
+    if result.dtype != self.dtype:
+        what = f"the base given to float_power_ has dtype {self.dtype} but the operation's result requires dtype"
+        raise refusal(RuntimeError, f"{what} {result.dtype}")
+    return overwrite(self, result, "float_power_")
+
+
+attach("float_power_", _float_power_in_place)
 
 
 def _doubled(value: Any) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from pellucid.core.primitive import multilinear
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
-from pellucid.ops.arguments import Shape, axis_of, expect
+from pellucid.ops.arguments import Shape, axis_of, expect, number
 from pellucid.ops.axes import permute_row
 from pellucid.ops.convert import as_type
 from pellucid.ops.matmul import column, dot_row, matmul
@@ -106,6 +106,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
 def _contracted(n: int, m: int, dims: Any) -> tuple[list[int], list[int]]:
     if isinstance(dims, Tensor):
         dims = dims.tolist()
+    dims = number(dims)
     if isinstance(dims, int):
         expect(dims >= 0, f"tensordot expects dims >= 0, but got dims={dims}")
         expect(dims <= min(n, m), f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
@@ -266,4 +267,6 @@ def chain_matmul(*matrices: Any) -> Any:
     tensor([[3.],
             [3.]])
     """
+    for each in matrices:
+        expect(each.ndim == 2, f"chain_matmul: Tensor dimension is {each.ndim}, expected 2 instead.")
     return matrices[0] if len(matrices) == 1 else multi_dot(matrices)

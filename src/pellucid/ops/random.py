@@ -15,10 +15,11 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core import modes
+from pellucid.core.provenance import warn
 from pellucid.core.tensor import Tensor
 from pellucid.ops import streams
 from pellucid.ops.arguments import refusal
-from pellucid.ops.create import beside, check_room, chosen, like, made, one_size, shape_from
+from pellucid.ops.create import beside, check_room, chosen, like, made, one_size, shape_from, weightless
 from pellucid.ops.streams import Generator, default_generator
 
 Fill = Callable[[Generator, int, np.dtype, bool], np.ndarray]  # (generator, n, dtype, contiguous) -> n numbers
@@ -197,8 +198,8 @@ def _random(name: str, kernel: str, fill_for: Callable[[np.dtype], Fill], doc: s
         dtypes.check_device(device)
         kind = chosen(dtype, out)
         check_real(kernel, kind)
-        check_room(name, shape, kind)
-        array = np.empty(shape, kind)
+        light = check_room(name, shape, kind, device) and out is None
+        array = weightless(shape, kind) if light else np.empty(shape, kind)
         if not dtypes.on_meta(device):
             fill_array(array, fill_for(kind), generator)
         return made(array, requires_grad, out, name, device=device)
@@ -286,13 +287,68 @@ def check_integers(low: Any, high: Any, kind: np.dtype) -> tuple[int, int]:
     if low >= high:
         text = f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
         raise refusal(RuntimeError, text)
-    limits = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max) if kind.kind in "iu" else None
-    if limits is not None:
-        for label, value in (("from", low), ("to - 1", high - 1)):
-            if not limits[0] <= value <= limits[1]:
-                name = dtypes.from_numpy_dtype(kind)
-                raise refusal(RuntimeError, f"{label} is out of bounds for {name}: {value}")
+    _check_held(low, high - 1, kind)
+    if kind.kind not in "biu":
+        low, high = _lowest(low, kind), _highest(high, kind)
+        if low >= high:
+            raise refusal(RuntimeError, f"random_ expects 'from' casted to dtype to be less than 'to', but got {low}")
     return low, high
+
+
+def integers_from(low: Any, kind: np.dtype) -> Fill:
+    """Integers from low up to the largest that the dtype holds (of a float: before it leaves some out)."""
+    low = index(low)
+    if low == -(2**63):  # as PyTorch has it: all bits, whatever the dtype
+        return integer_numbers(0, 2**64)
+    largest = 1 if kind.kind == "b" else int(np.iinfo(kind).max) if kind.kind in "iu" else 2 ** digits_of(kind)
+    _check_held(low, largest, kind)
+    if kind.kind not in "biu":
+        low = _lowest(low, kind)
+        if low >= largest:
+            raise refusal(RuntimeError, f"random_ expects 'from' to be less than {largest}, but got {low}")
+    return integer_numbers(low, largest + 1)
+
+
+def digits_of(kind: np.dtype) -> int:
+    """How many binary digits a float holds: up to that power of two it leaves out no integer."""
+    return 8 if kind == dtypes.bfloat16.numpy else int(np.finfo(kind).nmant) + 1
+
+
+def _check_held(first: int, last: int, kind: np.dtype) -> None:
+    """Refuse bounds beyond a dtype's numbers; warn of floats that leave integers out between them."""
+    name = dtypes.from_numpy_dtype(kind)
+    if kind.kind == "b":
+        limits = 0, 1
+    elif kind.kind in "iu":
+        limits = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+    else:
+        limits = int(dtypes.finfo(name).min), int(dtypes.finfo(name).max)
+    for label, value in (("from", first), ("to - 1", last)):
+        if not limits[0] <= value <= limits[1]:
+            raise refusal(RuntimeError, f"{label} is out of bounds for {name}: {value}")
+        if kind.kind not in "biu" and abs(value) > 2 ** digits_of(kind):
+            warn(f"{label} is out of bounds: {name} leaves out integers beyond {2 ** digits_of(kind)}, and {value} is")
+
+
+def _lowest(low: int, kind: np.dtype) -> int:
+    """The lower bound; where rounding to a float carries the next integer below it, one that is inside."""
+    after = _rounded(low + 1, kind)
+    return after + _gap(low + 1, kind) if after < low else low
+
+
+def _highest(high: int, kind: np.dtype) -> int:
+    """The upper bound; where rounding to a float carries the integer before up to it, one that is inside."""
+    before = _rounded(high - 1, kind)
+    return before - _gap(high - 1, kind) if before >= high else high
+
+
+def _rounded(value: int, kind: np.dtype) -> int:
+    return int(np.array(value, np.float64).astype(kind).astype(np.float64))
+
+
+def _gap(value: int, kind: np.dtype) -> int:
+    """The distance between the floats around an integer that they leave out."""
+    return 1 << (value.bit_length() - digits_of(kind))
 
 
 def randint(
@@ -320,8 +376,8 @@ def randint(
     dtypes.check_device(device)
     kind = chosen(dtype, out, dtypes.int64.numpy)
     low, high = check_integers(low, high, kind)
-    check_room("randint", shape, kind)
-    array = np.empty(shape, kind)
+    light = check_room("randint", shape, kind, device) and out is None
+    array = weightless(shape, kind) if light else np.empty(shape, kind)
     if not dtypes.on_meta(device):
         fill_array(array, integer_numbers(low, high), generator)
     return made(array, requires_grad, out, "randint", device=device)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pellucid import dtypes
 from pellucid.core.large import added_up
 from pellucid.core.primitive import constant, general, multilinear
 from pellucid.core.record import bind
@@ -37,7 +38,7 @@ def normal(dim: Any, ndim: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1024, typed=True)
 def _normal(dim: Any, ndim: int) -> tuple[int, ...]:
-    if dim is None or dim == ():
+    if dim is None or (isinstance(dim, tuple) and not dim):
         return tuple(range(ndim))
     axes = axes_of(dim, ndim)
     return axes if ndim else ()
@@ -173,6 +174,8 @@ def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
     """
     if not is_floating(input):
         return sum(input, dim, keepdim, dtype=dtype)
+    if dtype is not None and not (dtypes.as_dtype(dtype).is_floating_point or dtypes.as_dtype(dtype).is_complex):
+        return sum(as_type(input.masked_fill(input != input, 0), dtype), dim, keepdim, dtype=dtype)
     input = as_type(input, dtype)
     refuse(input, "biuc", "\"nansum_cpu\" not implemented for '{}'", NotImplementedError)
     return nansum_row(input, normal(dim, input.ndim), keepdim)

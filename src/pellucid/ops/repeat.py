@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pellucid import dtypes
 from pellucid.core.attributes import concrete
 from pellucid.core.primitive import multilinear
 from pellucid.core.record import bind
@@ -116,6 +117,11 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: Any = None, *, outpu
         wide = expand_row(unsqueeze(input, axis + 1), (*shape[: axis + 1], repeats, *shape[axis + 1 :]))
         return reshape(clone_row(wide, "C"), (*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :]))
     counts = concrete(repeats, "repeat_interleave") if isinstance(repeats, Tensor) else np.asarray(repeats)
+    if counts.dtype not in (np.int64, np.int32):
+        what = f"\"repeat_interleave_cpu\" not implemented for '{dtypes.from_numpy_dtype(counts.dtype)}'"
+        raise refusal(NotImplementedError, what, "repeats are whole numbers", "repeats.long()")
+    if counts.size and counts.min() < 0:
+        raise refusal(RuntimeError, "repeats can not be negative")
     if counts.size not in (1, shape[axis]):
         raise refusal(
             RuntimeError,

@@ -90,6 +90,8 @@ def _source(input: Any, index: Any, src: Any) -> Any:
         )
     if tuple(src.shape) == tuple(index.shape):
         return src
+    if src.ndim != index.ndim:  # the index is empty, so its rank does not matter
+        return reshape(slice_row(src, (slice(0, 0), ...)), tuple(index.shape))
     return slice_row(src, (*(slice(0, n) for n in index.shape), ...))
 
 

@@ -1,16 +1,22 @@
 """Unique values, search and counts: results without derivative, often of a size that depends on the values."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from pellucid.core import modes
 from pellucid.core.attributes import concrete
+from pellucid.core.careful import new_node
 from pellucid.core.departures import departed
-from pellucid.core.primitive import constant
+from pellucid.core.function import no_forward
+from pellucid.core.primitive import Primitive, constant
+from pellucid.core.provenance import here
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
+from pellucid.core.views import current_node
 from pellucid.ops.along import take_along_row
-from pellucid.ops.arguments import axis_of, is_floating, name_of, refusal, refuse
+from pellucid.ops.arguments import as_number, axis_of, is_floating, name_of, refusal, refuse, underivable
 from pellucid.ops.create import check_room
 from pellucid.ops.operation import READS_VALUES, call, operation
 
@@ -18,6 +24,15 @@ from pellucid.ops.operation import READS_VALUES, call, operation
 def _cut_by(name: str, input: Any, array: np.ndarray) -> Tensor:
     cut = input.cut if input.node is None else departed(name, (input.node,))
     return wrap(array, None, cut)
+
+
+def underived(name: str, inputs: Sequence[Any], array: np.ndarray, grad_name: str = "NotImplemented") -> Tensor:
+    """A result of numbers that depend on inputs in a way without derivative: backward refuses to come through it."""
+    parents = tuple(current_node(value) for value in inputs if isinstance(value, Tensor))
+    if not modes.is_grad_enabled() or all(parent is None for parent in parents) or array.dtype.kind in "biu":
+        return wrap(array)
+    row = Primitive(name, no_forward, (), None, pullback=underivable(name), grad_name=grad_name)
+    return wrap(array, new_node(row, parents, ((),), tuple(array.shape), here()))
 
 
 def _chosen(results: list[Any], wanted: tuple[bool, ...]) -> Any:
@@ -46,7 +61,9 @@ def unique(
     axis = None if dim is None else axis_of(dim, input.ndim)
     values, inverse, counts = np.unique(array, False, True, True, axis, equal_nan=False)
     inverse = inverse.reshape(array.shape if axis is None else -1)
-    results = [_cut_by("unique", input, part) for part in (values, inverse, counts)]
+    named = ("_unique2", "Unique2Backward0") if dim is None else ("unique_dim", "UniqueDimBackward0")
+    found = underived(named[0], [input], values, named[1])
+    results = [found, *(_cut_by("unique", input, part) for part in (inverse, counts))]
     return _chosen(results, (True, return_inverse, return_counts))
 
 
@@ -76,7 +93,9 @@ def unique_consecutive(
     values = np.ascontiguousarray(np.moveaxis(lines[fresh], 0, axis))
     counts = np.diff(np.append(np.flatnonzero(fresh), len(lines)))
     inverse = inverse.reshape(array.shape if dim is None else -1)
-    results = [_cut_by("unique_consecutive", input, part) for part in (values, inverse, counts)]
+    name = "unique_consecutive"
+    found = underived(name, [input], values, "UniqueConsecutiveBackward0")
+    results = [found, *(_cut_by(name, input, part) for part in (inverse, counts))]
     return _chosen(results, (True, return_inverse, return_counts))
 
 
@@ -188,7 +207,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     if heavy.shape != array.shape:
         raise refusal(RuntimeError, "weights should be 1-d and have the same length as input")
     sums = np.bincount(array, heavy.astype(np.float64), minlength)
-    return _cut_by("bincount", weights, sums.astype(heavy.dtype if heavy.dtype == np.float32 else np.float64))
+    return underived("bincount", [weights], sums.astype(heavy.dtype if heavy.dtype == np.float32 else np.float64))
 
 
 def _histogram(a: np.ndarray, bins: int, low: float, high: float) -> np.ndarray:
@@ -196,6 +215,10 @@ def _histogram(a: np.ndarray, bins: int, low: float, high: float) -> np.ndarray:
         low, high = a.min(), a.max()
     if low == high:
         low, high = low - 1, high + 1
+    width = float(high) - float(low)
+    if a.size and width < bins * np.finfo(a.dtype).tiny:  # NumPy wants edges that differ
+        places = ((a.reshape(-1).astype(np.float64) - low) * bins / (width or 1.0)).astype(np.int64)
+        return np.bincount(np.minimum(places, bins - 1), minlength=bins).astype(a.dtype)
     return np.histogram(a, bins, (low, high))[0].astype(a.dtype)
 
 
@@ -220,6 +243,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     if bins <= 0:
         raise refusal(RuntimeError, "bins must be > 0", f"bins is {bins}")
     check_room("histc", (bins,), np.dtype(np.float64))
+    min, max = as_number(min), as_number(max)
     if max < min:
         raise refusal(RuntimeError, "max must be larger than min", f"min is {min}, max is {max}")
     return histc_row(input, bins, min, max)

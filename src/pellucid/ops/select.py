@@ -10,13 +10,15 @@ import numpy as np
 from numpy._core.umath import clip  # type: ignore[attr-defined]  # the ufunc: np.clip takes three times as long
 
 from pellucid import dtypes
-from pellucid.core.kinds import Kind
+from pellucid.core.kinds import Kind, plain
 from pellucid.core.primitive import elementwise
+from pellucid.core.provenance import warn
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor, wrap
-from pellucid.ops.arguments import refusal
+from pellucid.ops.arguments import as_number, number, refusal, underivable
 from pellucid.ops.compare import integer_pairs, isfinite, isnan, only, pairs
 from pellucid.ops.convert import cast_row
+from pellucid.ops.create import held
 from pellucid.ops.operation import (
     Draw,
     Sample,
@@ -24,6 +26,7 @@ from pellucid.ops.operation import (
     broadcast_hint,
     call,
     must_be_tensors,
+    named,
     operation,
     publish,
     unary,
@@ -102,7 +105,7 @@ def meet(first: Any, second: Any) -> tuple[Any, Any]:
     if isinstance(first, Tensor) and isinstance(second, Tensor) and first.array.dtype is second.array.dtype:
         return first, second
     target = dtypes.promote([value.array if isinstance(value, Tensor) else value for value in (first, second)])
-    return as_operand(first, target), as_operand(second, target)
+    return as_operand(held(first, target), target), as_operand(held(second, target), target)
 
 
 @operation(
@@ -125,6 +128,9 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
+    if isinstance(condition, Tensor) and condition.array.dtype == np.uint8:
+        warn("where received a uint8 condition tensor, which is deprecated: use a boolean condition instead.")
+        condition = condition.ne(0)  # type: ignore[attr-defined]
     if kind_of(condition) != "b":
         raise refusal(
             RuntimeError,
@@ -139,7 +145,7 @@ def _where_method(self: Any, condition: Any, other: Any) -> Any:
     return where(condition, self, other)
 
 
-attach("where", _where_method)
+attach("where", named(_where_method, "where"))
 
 
 # --- the greater, the smaller: at a tie maximum and minimum share, fmax and fmin (which pass over NaN) do not
@@ -276,12 +282,19 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     if min is None and max is None:
         raise refusal(RuntimeError, "torch.clamp: At least one of 'min' or 'max' must not be None")
     _refuse_complex(input, "clamp")
+    if min is not None and max is not None and isinstance(min, Tensor) != isinstance(max, Tensor):
+        min, max = _alone(min), _alone(max)  # PyTorch takes two numbers or two tensors
     if not isinstance(min, (Tensor, Kind)) and not isinstance(max, (Tensor, Kind)):
-        return _clamp_row(_widened(input, min, max), min, max)
+        input = _widened(input, min, max)
+        return _clamp_row(input, _bound(input, min), _bound(input, max))
     if min is None:
         return _clamp_below_row(input, max)
     if max is None:
         return _clamp_above_row(input, min)
+    if not isinstance(min, (Tensor, Kind)) or not isinstance(max, (Tensor, Kind)):  # a number, and a tensor for one
+        lower, upper = as_number(min), as_number(max)
+        if not isinstance(lower, (Tensor, Kind)) and not isinstance(upper, (Tensor, Kind)):
+            return clamp(input, lower, upper)
     must_be_tensors("clamp", min=min, max=max)  # PyTorch takes two numbers or two tensors
     return _clamp_between_row(input, min, max)
 
@@ -291,6 +304,18 @@ def _refuse_complex(input: Any, name: str) -> None:
         raise refusal(
             NotImplementedError, f"{name} is not supported for complex types", "complex numbers have no order"
         )
+
+
+def _alone(bound: Any) -> Any:
+    """A tensor of one number, without a history, as that number."""
+    if isinstance(bound, Tensor) and not bound.array.ndim and not bound.requires_grad:  # type: ignore[attr-defined]
+        return bound.item()  # type: ignore[attr-defined]
+    return bound
+
+
+def _bound(input: Any, bound: Any) -> Any:
+    """A bound as a number of the dtype that is bounded."""
+    return held(number(bound), plain(input.array.dtype)) if isinstance(input, Tensor) else number(bound)
 
 
 def _widened(input: Any, *bounds: Any) -> Any:
@@ -318,7 +343,8 @@ def clamp_min(input: Any, min: Any) -> Any:
     _refuse_complex(input, "clamp")
     if isinstance(min, (Tensor, Kind)):
         return _clamp_min_tensor_row(input, min)
-    return _clamp_min_row(_widened(input, min), min)
+    input = _widened(input, min)
+    return _clamp_min_row(input, _bound(input, min))
 
 
 @operation(samples=_bound_samples, inplace=True)
@@ -327,7 +353,8 @@ def clamp_max(input: Any, max: Any) -> Any:
     _refuse_complex(input, "clamp")
     if isinstance(max, (Tensor, Kind)):
         return _clamp_max_tensor_row(input, max)
-    return _clamp_max_row(_widened(input, max), max)
+    input = _widened(input, max)
+    return _clamp_max_row(input, _bound(input, max))
 
 
 # --- replacing what is not finite, and the step function
@@ -361,9 +388,14 @@ def nan_to_num(input: Any, nan: float | None = 0.0, posinf: float | None = None,
     return _nan_to_num_row(input, 0.0 if nan is None else nan, posinf, neginf)
 
 
+def _no_slope(g: Any) -> Any:
+    return underivable("heaviside")(g)
+
+
 heaviside = binary(
-    "heaviside", lambda a, b: np.where(a == 0, b, (a > 0).astype(b.dtype)), None, None,
+    "heaviside", only("biuf", lambda a, b: np.where(a == 0, b, (a > 0).astype(b.dtype))), _no_slope, _no_slope,
+    dtypes="equal",
     samples=lambda draw: [sample for sample in integer_pairs(draw) if isinstance(sample.args[1], Tensor)],
-    out="exact", tensors=2, names=("input", "values"),
+    out="exact", tensors=2, names=("input", "values"), grad_name="NotImplemented",
     doc="0 for negative elements, 1 for positive ones, and `values` for 0.",
 )  # fmt: skip

@@ -257,8 +257,12 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     >>> torch.zeros(2, 6).unflatten(1, (3, 2)).shape
     torch.Size([2, 3, 2])
     """
+    axis = axis_of(dim, input.ndim)
     shape = tuple(input.shape)
-    axis = axis_of(dim, len(shape))
+    if not shape:
+        raise refusal(RuntimeError, "unflatten: a tensor without dimensions has none to split")
+    if not len(sizes):
+        raise refusal(RuntimeError, "unflatten: sizes must be non-empty")
     try:
         inner = _resolved(sizes_of((tuple(sizes),)), shape[axis])
     except RuntimeError:

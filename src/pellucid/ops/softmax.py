@@ -13,6 +13,7 @@ from pellucid.native import Kernel, native, words
 from pellucid.native.words import Array
 from pellucid.ops.along import line_samples
 from pellucid.ops.arguments import axis_of, refuse
+from pellucid.ops.compare import in_single
 from pellucid.ops.convert import as_type
 from pellucid.ops.elementwise import exp
 from pellucid.ops.operation import Draw, Sample, call, operation
@@ -287,9 +288,14 @@ def _log_softmax_back(g: np.ndarray, y: np.ndarray, axis: int) -> Any:
         return g - np.exp(y) * g
     if by_rows(y, axis):
         return by_loop(log_softmax_back_loop, _log_softmax_back_rows, g, y)
+    if y.dtype.itemsize == 2:
+        return _log_softmax_back_of_halves(g, y, axis)  # a sum of halves would lose most of its digits
     out = np.exp(y)
     out *= add_reduce(g, axis, None, None, True)
     return subtract(g, out, out)
+
+
+_log_softmax_back_of_halves = in_single(_log_softmax_back)
 
 
 def _log_softmax_back_forward(tangents: Any, y: Any, inputs: Any, params: Any) -> Any:

@@ -19,8 +19,8 @@ from pellucid.core.primitive import BOUND, TABLE, general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
 from pellucid.core.views import view_of
-from pellucid.ops.arguments import ALL, Row, Shape, axis_of, name_of, refusal, sizes_of
-from pellucid.ops.operation import Draw, Sample, call, operation
+from pellucid.ops.arguments import ALL, Row, Shape, axis_of, name_of, number, refusal, sizes_of
+from pellucid.ops.operation import Draw, Sample, call, named, operation
 from pellucid.ops.slicing import slice_row
 
 Indices = tuple[tuple[Any, ...], ...]
@@ -118,7 +118,7 @@ def _split_method(self: Any, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
     return split(self, split_size, dim)
 
 
-Tensor.split = _split_method  # type: ignore[attr-defined]
+Tensor.split = named(_split_method, "split")  # type: ignore[attr-defined]
 
 
 def parts_of_size(input: Any, split_size: Any, dim: int) -> Indices:
@@ -237,6 +237,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
             RuntimeError, "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
         )
     axis = axis_of(dim, input.ndim)
+    indices_or_sections = number(indices_or_sections)
     if isinstance(indices_or_sections, bool):
         what = "argument 'indices_or_sections' must be int, tuple or Tensor, not bool"
         raise refusal(TypeError, f"tensor_split(): {what}")
@@ -244,6 +245,9 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
         if indices_or_sections.array.dtype != np.int64:
             what = f"tensor_indices_or_sections to have dtype of long, but got {name_of(indices_or_sections)}"
             raise refusal(RuntimeError, f"tensor_split expected {what}")
+        if indices_or_sections.array.ndim > 1:
+            what = f"zero-dimensional or one-dimensional tensor, but got {indices_or_sections.array.ndim} dims"
+            raise refusal(RuntimeError, f"tensor_split expected tensor_indices_or_sections to be a {what}")
         indices_or_sections = indices_or_sections.tolist()  # type: ignore[attr-defined]
     before, length = (ALL,) * axis, input.shape[axis]
     if isinstance(indices_or_sections, int):
@@ -275,7 +279,7 @@ def _split_along(name: str, axis: int, rank: int) -> None:
                 f"with {input.ndim} dimensions!",
             )
         along = 0 if name == "hsplit" and input.ndim == 1 else axis
-        sections = indices_or_sections
+        sections = indices_or_sections = number(indices_or_sections)
         if isinstance(sections, int) and (sections <= 0 or input.shape[along] % sections):
             raise refusal(
                 RuntimeError,

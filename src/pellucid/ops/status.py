@@ -4,6 +4,7 @@ A tensor is dense and not quantised, and in main memory unless it is a meta tens
 """
 
 from collections.abc import Callable
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -117,8 +118,7 @@ def apply_(self: Tensor, function: Callable[[Any], Any]) -> Tensor:
     >>> torch.tensor([1.0, 2.0]).apply_(lambda x: x * 10)
     tensor([10., 20.])
     """
-    values = [function(value) for value in concrete(self, "apply_").reshape(-1).tolist()]
-    return overwrite(self, wrap(_filled(self, values)), "apply_")
+    return mapped(self, (), function, "apply_")
 
 
 @attribute
@@ -129,13 +129,25 @@ def map_(self: Tensor, other: Tensor, function: Callable[[Any, Any], Any]) -> Te
     >>> torch.tensor([1.0, 5.0]).map_(torch.tensor([3.0, 2.0]), lambda a, b: a if a > b else -b)
     tensor([-3.,  5.])
     """
-    first, second = np.broadcast_arrays(concrete(self, "map_"), concrete(other, "map_"))
-    pairs = zip(first.reshape(-1).tolist(), second.reshape(-1).tolist(), strict=True)
-    return overwrite(self, wrap(_filled(self, [function(a, b) for a, b in pairs])), "map_")
+    return mapped(self, (other,), function, "map_")
 
 
-def _filled(like: Tensor, values: list[Any]) -> np.ndarray:
-    return np.array(values, like.array.dtype).reshape(like.array.shape)
+def mapped(target: Tensor, others: tuple[Tensor, ...], function: Callable[..., Any], name: str) -> Tensor:
+    """Write a Python function of the elements of a tensor, and of the others' there, to its place."""
+    shape, kind = target.array.shape, target.array.dtype
+    for each in (target, *others):
+        if each.requires_grad:  # type: ignore[attr-defined]
+            what = f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
+            raise refusal(RuntimeError, what, "no derivative of a Python function is known")
+        if each.dtype != target.dtype:
+            raise TypeError(f"{name}: expected a tensor of {target.dtype} (got {each.dtype})")
+    columns = [each.expand(shape) for each in others]  # type: ignore[attr-defined]
+    elements = [concrete(each, name).reshape(-1).tolist() for each in (target, *columns)]
+    values = [function(*each) for each in zip(*elements, strict=True)]
+    strange = next((value for value in values if not isinstance(value, (Number, Tensor))), None)
+    if strange is not None or None in values:
+        raise TypeError(f"{name}: the function must return a number, not {type(strange).__name__}")
+    return overwrite(target, wrap(np.array(values, kind).reshape(shape)), name)
 
 
 @attribute

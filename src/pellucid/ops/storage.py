@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
+from pellucid.core import aliasing
 from pellucid.core.aliasing import owner_of
 from pellucid.core.attributes import attribute, concrete
 from pellucid.core.tensor import Tensor, wrap
+from pellucid.ops.arguments import refusal
 
 __all__ = ["is_storage"]
 
@@ -22,9 +24,21 @@ class UntypedStorage:
     (48, True)
     """
 
-    def __init__(self, owner: np.ndarray) -> None:
-        self._owner = owner
-        self.device = dtypes.device("cpu")
+    def __init__(self, source: Any = 0, *, device: Any = None) -> None:
+        self._owner = _block(source, np.dtype(np.uint8))
+        self.device = dtypes.check_device("cpu" if device is None else device)
+
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> "UntypedStorage":
+        """The bytes of a file, read when they are looked at; what is written goes back into it if it is `shared`.
+
+        >>> import tempfile, pellucid as torch
+        >>> with tempfile.NamedTemporaryFile() as file:
+        ...     _ = file.write(b"abc"), file.flush()
+        ...     torch.UntypedStorage.from_file(file.name, False, 3).tolist()
+        [97, 98, 99]
+        """
+        return cls(np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(nbytes,)) if nbytes else 0)
 
     def data_ptr(self) -> int:
         """The address of the first byte."""
@@ -41,6 +55,38 @@ class UntypedStorage:
     def __len__(self) -> int:
         return self.size()
 
+    def clone(self) -> Any:
+        """The same elements in memory of their own."""
+        return type(self)(self._owner.copy())
+
+    def fill_(self, value: Any) -> Any:
+        """Write one value to all elements."""
+        self[:] = value
+        return self
+
+    def copy_(self, source: "UntypedStorage", non_blocking: bool | None = None) -> Any:
+        """Write the bytes of another block of the same size."""
+        if source.nbytes() != self.nbytes():
+            raise refusal(
+                RuntimeError, f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes"
+            )
+        self.as_elements(np.uint8)[...] = source.as_elements(np.uint8)
+        aliasing.note_write(self._owner, "storage")
+        return self
+
+    def cpu(self) -> Any:
+        """The block itself."""
+        return self
+
+    def resize_(self, nbytes: int) -> Any:
+        """Refused, unless nothing changes: tensors may look at this memory."""
+        if nbytes != self.nbytes():
+            raise refusal(
+                NotImplementedError, f"resize_ of a storage of {self.nbytes()} bytes to {nbytes}",
+                "NumPy gives a block of memory one size for life", "make a new tensor, or resize_ the tensor",
+            )  # fmt: skip
+        return self
+
     def is_shared(self) -> bool:
         """Whether forked processes write to the same memory."""
         return _is_shared(self._owner)
@@ -52,12 +98,42 @@ class UntypedStorage:
     def _kind(self) -> str:
         return ""
 
+    def element_size(self) -> int:
+        """How many bytes an element has."""
+        return 1
+
+    def untyped(self) -> "UntypedStorage":
+        """The same memory as bytes."""
+        return UntypedStorage(self._owner)
+
+    def _elements(self) -> np.ndarray:
+        """The memory as one row; writing to it is writing to the memory."""
+        return self._owner.ravel("K").view(np.uint8)
+
     def __getitem__(self, index: Any) -> Any:
-        return self.tolist()[index]
+        found = self._elements()[index]
+        return type(self)(found) if isinstance(index, slice) else found.item()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._elements()[index] = value
+        aliasing.note_write(self._owner, "storage")
+
+    def as_elements(self, dtype: Any) -> np.ndarray:
+        """The same memory as elements of a dtype."""
+        return self._owner.ravel("K").view(np.uint8).view(dtype)
 
     def tolist(self) -> list[Any]:
         """The elements."""
-        return np.frombuffer(np.ascontiguousarray(self._owner).tobytes(), np.uint8).tolist()  # type: ignore[no-any-return]
+        return self._elements().tolist()  # type: ignore[no-any-return]
+
+
+def _block(source: Any, kind: np.dtype) -> np.ndarray:
+    """Memory: a tensor's own, or new memory for so many elements or for the elements of a list."""
+    if isinstance(source, np.ndarray):
+        return source
+    if isinstance(source, UntypedStorage):
+        return source._owner
+    return np.empty(source, kind) if isinstance(source, int) else np.array(source, kind)
 
 
 class TypedStorage(UntypedStorage):
@@ -69,33 +145,53 @@ class TypedStorage(UntypedStorage):
     ([1.0, 2.0, 3.0], 3, 12)
     """
 
-    def __init__(self, owner: np.ndarray) -> None:
-        super().__init__(owner)
-        self.dtype = dtypes.from_numpy_dtype(owner.dtype)
+    def __init__(
+        self, source: Any = 0, *, wrap_storage: UntypedStorage | None = None, dtype: Any = None, device: Any = None
+    ) -> None:
+        wanted = None if dtype is None else dtypes.as_numpy_dtype(dtype)
+        given = source if wrap_storage is None else wrap_storage
+        super().__init__(_block(given, wanted or dtypes.default_float()), device=device)
+        self.dtype = dtypes.from_numpy_dtype(wanted or self._owner.dtype)
 
     def _kind(self) -> str:
         return f"dtype={self.dtype}, "
 
     def size(self) -> int:
-        return self._owner.size
+        return self.nbytes() // self.element_size()
 
-    def untyped(self) -> UntypedStorage:
-        """The same memory as bytes."""
-        return UntypedStorage(self._owner)
+    def _elements(self) -> np.ndarray:
+        return self._owner.ravel("K").view(dtypes.as_numpy_dtype(self.dtype))
 
-    def tolist(self) -> list[Any]:
-        return self._owner.reshape(-1).tolist()  # type: ignore[no-any-return]
-
-    def __getitem__(self, index: Any) -> Any:
-        found = self._owner.reshape(-1)[index]
-        return TypedStorage(found) if isinstance(index, slice) else found.item()
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self._owner.reshape(-1)[index] = value
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self._elements().astype(dtype or self._elements().dtype)
 
     def element_size(self) -> int:
         """How many bytes an element has."""
-        return int(self._owner.itemsize)
+        return int(dtypes.as_numpy_dtype(self.dtype).itemsize)
+
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """The name of its class; with a dtype, a copy of that dtype.
+
+        >>> import pellucid as torch
+        >>> memory = torch.ones(2).storage()
+        >>> memory.type(), memory.double().type(), memory.long().tolist()
+        ('torch.FloatStorage', 'torch.DoubleStorage', [1, 1])
+        """
+        if dtype is None:
+            return Tensor.type(wrap(self._owner)).replace("Tensor", "Storage")  # type: ignore[attr-defined]
+        return TypedStorage(self._elements().astype(dtype.numpy))
+
+
+def _converted(dtype: Any) -> Any:
+    return lambda self: self.type(dtype)
+
+
+for _name, _dtype in {
+    "bfloat16": dtypes.bfloat16, "bool": dtypes.bool_, "byte": dtypes.uint8, "char": dtypes.int8,
+    "complex_double": dtypes.complex128, "complex_float": dtypes.complex64, "double": dtypes.float64,
+    "float": dtypes.float32, "half": dtypes.float16, "int": dtypes.int32, "long": dtypes.int64, "short": dtypes.int16,
+}.items():  # fmt: skip
+    setattr(TypedStorage, _name, _converted(_dtype))
 
 
 @attribute

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
+from pellucid.core.homes import known
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import refusal
 
@@ -144,6 +145,9 @@ class Generator:
         return words.astype(np.float32) * np.float32(2.0**-24)
 
 
+known(Generator, "torch._C")
+
+
 def _restored(state: Tensor) -> Generator:
     return Generator().set_state(state)
 
@@ -210,7 +214,9 @@ def fma64(a: Any, b: Any, c: Any) -> np.ndarray:
     low, low_error = two_sum(c, product_error)
     high, high_error = two_sum(product, low)
     rest, error = two_sum(low_error, high_error)
-    return high + to_odd(np.atleast_1d(rest), np.atleast_1d(error)).reshape(rest.shape)
+    exact = high + to_odd(np.atleast_1d(rest), np.atleast_1d(error)).reshape(rest.shape)
+    rough = a * b + c
+    return np.where(np.isfinite(rough), exact, rough)  # of infinite numbers there are no rounding errors
 
 
 def fma(a: Any, b: float, c: float, kind: np.dtype) -> np.ndarray:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy import ndarray
 
 from pellucid.core import aliasing
-from pellucid.core.kinds import Kind, plain
+from pellucid.core.kinds import layers, pattern, plain
+from pellucid.core.meta import Meta
 from pellucid.core.primitive import multilinear
 from pellucid.core.record import bind
 from pellucid.ops.arguments import ALL, Shape, axis_of, refusal, sizes_of
@@ -169,9 +170,8 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
 
 def windows(input: Any, size: Any, stride: Any, storage_offset: int | None) -> tuple[Geometry, Geometry]:
     """How a tensor lies in memory, and the window onto it that is asked for."""
-    array = input.array
-    if isinstance(array, Kind):  # has no memory of its own: taken to lie in order
-        array = np.empty(array.shape, plain(array.dtype))
+    array = np.empty(input.array.shape, plain(input.array.dtype)) if isinstance(input.array, Meta) else input.array
+    array = pattern(array)
     shape, strides = sizes_of((tuple(size),)), sizes_of((tuple(stride),))
     source = geometry(array)
     target = (shape, strides, source[2] if storage_offset is None else int(storage_offset))
@@ -186,6 +186,12 @@ def windows(input: Any, size: Any, stride: Any, storage_offset: int | None) -> t
             RuntimeError,
             f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {target[2]}, and itemsize "
             f"{array.itemsize} are out of bounds for storage of size {aliasing.owner_of(array).nbytes}",
+        )
+    if any(kind.batched for kind in layers(input.array).values()) and not np.isin(places(target), places(source)).all():
+        raise refusal(
+            RuntimeError,
+            f"as_strided: sizes {list(shape)}, strides {list(strides)} and storage offset {target[2]} reach memory "
+            "outside of one example. This is not supported inside of vmap",
         )
     return source, target
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
-from pellucid.ops.arguments import is_floating, name_of, refusal, shifted
+from pellucid.ops.arguments import is_floating, name_of, number, refusal, shifted
 from pellucid.ops.elementwise import sqrt
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.reduce import (
@@ -133,7 +133,7 @@ def variance_arguments(input: Any, dim: Any, unbiased: Any, correction: Any, kee
         dim, unbiased = None, dim
     if unbiased is not None:
         correction = int(unbiased)
-    return normal(dim, input.ndim), 1 if correction is None else correction, keepdim
+    return normal(dim, input.ndim), 1 if correction is None else number(correction), keepdim
 
 
 def variance_samples(draw: Draw) -> list[Sample]:

@@ -16,7 +16,7 @@ from pellucid.core.kinds import Kind
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.optim._block import NOTHING, REAL, Block, Pool
 from pellucid.optim._recorded import RecordedBlock, recorded_options
-from pellucid.optim.optimizer import Group, Optimizer, called, counter
+from pellucid.optim.optimizer import Group, Optimizer, called, counter, tell_written
 
 ndarray = np.ndarray
 
@@ -59,11 +59,8 @@ class Blockwise(Optimizer):
             self._update(block, group)
             if block.fresh or block.staged:
                 block.finish()
-        mode = modes.MODE.get()
-        if mode is not None:
-            for observer in mode.observers:
-                for p in (p for block, _ in ready for p in block.parameters):
-                    observer.write(p, name)
+        if modes.MODE.get() is not None:
+            tell_written([p for block, _ in ready for p in block.parameters], name)
         return loss
 
     def _step_recorded(self) -> None:

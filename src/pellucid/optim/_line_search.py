@@ -26,8 +26,12 @@ class Point(NamedTuple):
 Evaluate = Callable[[float], Point]
 
 
-def strong_wolfe(evaluate: Evaluate, start: Point, t: float, size: float, tolerance: float = 1e-9) -> tuple[Point, int]:
+def strong_wolfe(
+    evaluate: Evaluate, start: Point, t: float, size: float, tolerance: float = 1e-9, most: int = TRIES
+) -> tuple[Point, int]:
     """The point where to stop, and how often the loss was computed; `size` is the direction's largest element.
+
+    After the first point at most `most` others are tried.
 
     >>> parabola = lambda t: Point(t, (t - 3) ** 2, np.array([2 * (t - 3)]), 2 * (t - 3))
     >>> point, tries = strong_wolfe(parabola, parabola(0.0), 1.0, 1.0)
@@ -35,16 +39,16 @@ def strong_wolfe(evaluate: Evaluate, start: Point, t: float, size: float, tolera
     (1.0, 1)
     """
     before, new = start, evaluate(t)
-    for tries in range(TRIES):
+    for tries in range(most):
         if too_high(new, start) or (tries > 1 and new.loss >= before.loss):
-            return _narrowed(evaluate, start, [before, new], size, tolerance, tries)
+            return _narrowed(evaluate, start, [before, new], size, tolerance, tries, most)
         if flat(new, start):
             return new, tries + 1
         if new.slope >= 0:
-            return _narrowed(evaluate, start, [before, new], size, tolerance, tries)
+            return _narrowed(evaluate, start, [before, new], size, tolerance, tries, most)
         bounds = new.t + 0.01 * (new.t - before.t), new.t * 10
         before, new = new, evaluate(cubic_minimum(before, new, bounds))
-    return (start if start.loss <= new.loss else new), TRIES + 1
+    return (start if start.loss <= new.loss else new), most + 1
 
 
 def too_high(point: Point, start: Point) -> bool:
@@ -58,13 +62,13 @@ def flat(point: Point, start: Point) -> bool:
 
 
 def _narrowed(
-    evaluate: Evaluate, start: Point, ends: list[Point], size: float, tolerance: float, tries: int
+    evaluate: Evaluate, start: Point, ends: list[Point], size: float, tolerance: float, tries: int, most: int
 ) -> tuple[Point, int]:
     """Narrow a bracket until a point in it is good, or the bracket is too small or the tries are used up."""
     computed = tries + 1
     stuck = False
     low = int(ends[0].loss > ends[1].loss)  # which end has the lower loss
-    while tries < TRIES and abs(ends[1].t - ends[0].t) * size >= tolerance:
+    while tries < most and abs(ends[1].t - ends[0].t) * size >= tolerance:
         t, stuck = _kept_inside(cubic_minimum(ends[0], ends[1]), ends[0].t, ends[1].t, stuck)
         new = evaluate(t)
         computed, tries = computed + 1, tries + 1

@@ -87,7 +87,8 @@ class LBFGS(Optimizer):
             if slope > -tolerance:
                 break
             last = iteration == group["max_iter"]
-            loss, gradient, computed = self._move(closure, history, loss, gradient, last)
+            left = group["max_eval"] - evaluations
+            loss, gradient, computed = self._move(closure, history, loss, gradient, last, left)
             evaluations += computed
             state["func_evals"] += computed
             if last or evaluations >= group["max_eval"] or _largest(gradient) <= group["tolerance_grad"]:
@@ -96,9 +97,9 @@ class LBFGS(Optimizer):
                 break
 
     def _move(
-        self, closure: Callable[[], Any], history: "History", loss: float, gradient: np.ndarray, last: bool
+        self, closure: Callable[[], Any], history: "History", loss: float, gradient: np.ndarray, last: bool, left: int
     ) -> tuple[float, np.ndarray, int]:
-        """Go along the direction; the loss and gradient there, and how often they were computed."""
+        """Go along the direction; the loss and gradient there, and how often they were computed: `left` may be."""
         d = history.d
         if self.param_groups[0]["line_search_fn"] is None:
             self._add(history.t, d)
@@ -115,7 +116,7 @@ class LBFGS(Optimizer):
                 self._restore(origin)
 
         start = as_point(0.0, loss, gradient, d)
-        point, computed = strong_wolfe(evaluate, start, history.t, _largest(d))
+        point, computed = strong_wolfe(evaluate, start, history.t, _largest(d), most=left)
         history.t = point.t
         self._add(point.t, d)
         return point.loss, point.gradient, computed

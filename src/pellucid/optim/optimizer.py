@@ -395,6 +395,14 @@ def called(closure: Callable[[], Any] | None) -> Any:
         return closure()
 
 
+def tell_written(parameters: list[Tensor], name: str) -> None:
+    """Tell the observers that parameters were changed, all but those that follow nothing besides the graph."""
+    for observer in modes.current().observers:
+        if not getattr(observer, "only_recording", False):
+            for p in parameters:
+                observer.write(p, name)
+
+
 def counter(value: float = 0.0) -> Tensor:
     """A number that is kept as a tensor: PyTorch saves step counters so."""
     return wrap(np.asarray(value, np.float64 if get_default_dtype() is float64 else np.float32))

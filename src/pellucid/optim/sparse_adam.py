@@ -13,7 +13,7 @@ from pellucid.errors import explain
 from pellucid.ops.picked import picked_rows
 from pellucid.optim._block import number
 from pellucid.optim._checks import check_betas, check_learning_rate, check_not_negative
-from pellucid.optim.optimizer import Group, Optimizer, ParamsT, called
+from pellucid.optim.optimizer import Group, Optimizer, ParamsT, called, tell_written
 
 __all__ = ["SparseAdam"]
 
@@ -54,9 +54,7 @@ class SparseAdam(Optimizer):
         note_writes([record_of(p.array) for p, _, _ in ready], NAME)
         for p, rows, group in ready:
             self._update(p, rows, group)
-        for observer in modes.current().observers:
-            for p, _, _ in ready:
-                observer.write(p, NAME)
+        tell_written([p for p, _, _ in ready], NAME)
         return loss
 
     def _update(self, p: Tensor, rows: np.ndarray, group: Group) -> None:

@@ -23,22 +23,25 @@ from pellucid.errors import explain
 from pellucid.serialization.archive import DamagedFileError, Reader, Writer, damaged, read_file
 from pellucid.serialization.atomic import write_whole
 from pellucid.serialization.names import home, module_for
-from pellucid.serialization.tensors import SAFE, Blocks, Pickler, truthful
+from pellucid.serialization.safetensors import load_file
+from pellucid.serialization.tensors import SAFE, TENSOR, Blocks, Pickler, truthful
 from pellucid.serialization.unpickling import Unpickler, UnpicklingError, shown
 
 __all__ = [
-    "DamagedFileError", "LoadEndianness", "UnpicklingError", "add_safe_globals", "clear_safe_globals",
+    "DEFAULT_PROTOCOL", "DamagedFileError", "LoadEndianness", "SourceChangeWarning", "UnpicklingError",
+    "add_safe_globals", "clear_safe_globals",
     "get_crc32_options", "get_default_load_endianness", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load",
     "safe_globals", "save", "set_crc32_options", "set_default_load_endianness",
 ]  # fmt: skip
 
+DEFAULT_PROTOCOL = 2  # of the pickles that `save` writes
 MAP_LOCATION: TypeAlias = Any  # the type of what `load` takes under that name, which libraries import
 
 
 # --- saving
 
 
-def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2, **options: Any) -> None:
+def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = DEFAULT_PROTOCOL, **options: Any) -> None:
     """Write an object with all its tensors to a path or an open file.
 
     >>> import io
@@ -58,6 +61,8 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2, 
         whole = io.BytesIO()
         _write(whole, text.getvalue(), blocks)
         f.write(whole.getvalue())
+        if hasattr(f, "flush"):  # the file may be opened again by its name before it is closed
+            f.flush()
     else:
         write_whole(f, lambda out: _write(out, text.getvalue(), blocks), size)
 
@@ -94,13 +99,17 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights
     {'weight': (1, 2), 'bias': (1,)}
     """
     weights_only = _only_weights(weights_only, pickle_module)
+    if isinstance(f, (str, os.PathLike)) and os.fspath(f).endswith(".safetensors"):
+        return load_file(f)
     data, path = read_file(f)
     if data[:2] != b"PK":
         return _load_legacy(data, path, weights_only)
     reader = Reader(data, path)
-    if "byteorder" in reader and reader.read("byteorder") != b"little":
-        raise damaged(path, "it was written on a machine of the other byte order")
-    blocks = Blocks(lambda key, size: reader.read(f"data/{key}"))
+    unsaid = b"big" if get_default_load_endianness() is LoadEndianness.BIG else b"little"
+    order = reader.read("byteorder") if "byteorder" in reader else unsaid
+    if order not in (b"little", b"big"):
+        raise damaged(path, f"its byte order is {shown(order)}")
+    blocks = Blocks(lambda key, size: reader.read(f"data/{key}"), order == b"big")
     try:
         if reader.suspect is not None and not weights_only:
             raise UnpicklingError("a damaged file is not trusted")
@@ -228,8 +237,9 @@ class Trusting(pickle.Unpickler):
         """A class or function by its name."""
         if module != "torch" and not module.startswith("torch."):
             return super().find_class(module, name)
-        if f"{module}.{name}" in SAFE:
-            return SAFE[f"{module}.{name}"]
+        known = SAFE.get(f"{module}.{name}", TENSOR)
+        if known is not TENSOR:
+            return known
         module, name = _public(module, name)
         found: Any = module_for(module)
         for part in filter(None, name.split(".")):
@@ -386,6 +396,14 @@ def _path(each: Any) -> str:
 # --- settings that change nothing: every machine that runs this is little-endian, and sums are always written
 
 
+class SourceChangeWarning(Warning):
+    """What PyTorch warns of when a class has changed since its object was saved; here to be named in filters.
+
+    >>> import warnings
+    >>> warnings.filterwarnings("ignore", category=SourceChangeWarning)
+    """
+
+
 class LoadEndianness(Enum):
     """The order of bytes of files that do not say theirs.
 
@@ -402,7 +420,7 @@ _SETTINGS: dict[str, Any] = {"endianness": None, "crc32": True}
 
 
 def set_default_load_endianness(endianness: Any) -> None:
-    """Remembered; files of the other order are refused.
+    """Set the order of bytes of files that do not say theirs.
 
     >>> import pellucid as torch
     >>> torch.serialization.set_default_load_endianness(torch.serialization.LoadEndianness.LITTLE)

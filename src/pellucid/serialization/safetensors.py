@@ -1,4 +1,4 @@
-"""save_file and load_file: files of safetensors that every other reader reads too, and in which damage shows.
+"""save_file, load_file and kin: files of safetensors that every other reader reads too, and in which damage shows.
 
 Such a file is eight bytes with the length of a header, the header (JSON: name, type, shape and place of every tensor),
 and the tensors' bytes. Ours also carry a seal in the header's `__metadata__`, which other readers ignore: the SHA-256
@@ -13,6 +13,7 @@ import json
 import math
 import os
 import reprlib
+from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any, BinaryIO, TypeAlias
 
@@ -27,7 +28,7 @@ from pellucid.errors import explain
 from pellucid.serialization.archive import damaged
 from pellucid.serialization.atomic import write_whole
 
-__all__ = ["load", "load_file", "save", "save_file"]
+__all__ = ["load", "load_file", "load_model", "save", "save_file", "save_model"]
 
 KINDS: dict[str, np.dtype[Any]] = {
     "F64": np.dtype(np.float64), "F32": np.dtype(np.float32), "F16": np.dtype(np.float16),
@@ -73,6 +74,46 @@ def save(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> 
     {'bias': tensor([0., 0., 0.])}
     """
     return b"".join(_written(tensors, metadata))
+
+
+def save_model(
+    model: Any, filename: Any, metadata: dict[str, str] | None = None, force_contiguous: bool = True
+) -> None:
+    """Write a module's state; of names that are one tensor (tied weights) the first is kept, the others are noted.
+
+    >>> import os, tempfile
+    >>> import pellucid as torch
+    >>> model = torch.nn.ModuleDict({"embed": torch.nn.Embedding(3, 2), "head": torch.nn.Linear(2, 3, bias=False)})
+    >>> model["head"].weight = model["embed"].weight
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(model, os.path.join(folder, "model.safetensors"))
+    ...     print(load_model(model, os.path.join(folder, "model.safetensors")))
+    ...     print(list(load_file(os.path.join(folder, "model.safetensors"))))
+    (set(), [])
+    ['embed.weight']
+    """
+    state = model.state_dict()
+    twins = _twins(state)
+    notes = {**twins, **(metadata or {})}
+    kept = {name: tensor for name, tensor in state.items() if name not in twins}
+    if force_contiguous:
+        kept = {name: tensor.contiguous() for name, tensor in kept.items()}
+    save_file(kept, filename, notes or None)
+
+
+def _twins(state: dict[str, Tensor], preferred: Iterable[str] = ()) -> dict[str, str]:
+    """The names that are another name's tensor, and that name: one of the preferred, else the first of the alphabet."""
+    groups: dict[Any, list[str]] = {}
+    for name, tensor in state.items():
+        array = concrete(tensor, "save_model")
+        if array.size:
+            memory = array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str
+            groups.setdefault(memory, []).append(name)
+    wanted, twins = frozenset(preferred), {}
+    for group in groups.values():
+        first, *others = sorted(group, key=lambda name: (name not in wanted, name))
+        twins.update(dict.fromkeys(sorted(others), first))
+    return twins
 
 
 def _written(tensors: dict[str, Tensor], metadata: dict[str, str] | None) -> tuple[bytes, memoryview]:
@@ -217,6 +258,22 @@ def load_file(filename: Any, device: Any = "cpu", verify: bool = True) -> dict[s
     path = os.fspath(filename)
     with open(path, "rb", buffering=0) as file:
         return _read(file, os.fstat(file.fileno()).st_size, str(path), verify)
+
+
+def load_model(model: Any, filename: Any, strict: bool = True, device: Any = "cpu") -> tuple[set[str], list[str]]:
+    """Give a module the state that `save_model` wrote; the names that are missing in the file, and those not used."""
+    loaded = load_file(filename, device)
+    twins = _twins(model.state_dict(), loaded)
+    absent, unused = model.load_state_dict(loaded, strict=False)
+    missing = set(absent) - twins.keys()
+    unexpected = [*unused, *(name for name in twins if name not in absent)]
+    if strict and (missing or unexpected):
+        lines = [f"Error(s) in loading state_dict for {type(model).__name__}:"]
+        for what, names in (("Missing", missing), ("Unexpected", unexpected)):
+            if names:
+                lines.append(f"    {what} key(s) in state_dict: " + ", ".join(f'"{name}"' for name in sorted(names)))
+        raise RuntimeError("\n".join([*lines, f"  where: {here()}"]))
+    return missing, unexpected
 
 
 def load(data: bytes, verify: bool = True) -> dict[str, Tensor]:

@@ -12,6 +12,8 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core.aliasing import owner_of
 from pellucid.core.attributes import concrete
+from pellucid.core.kinds import plain as plain_dtype
+from pellucid.core.meta import Meta
 from pellucid.core.tensor import Hooks, Tensor, wrap
 from pellucid.nn.parameter import Parameter
 from pellucid.serialization.names import home
@@ -25,7 +27,8 @@ STORAGES = {
     "ComplexDoubleStorage": "complex128",
 }  # fmt: skip
 STORAGE_OF = {dtype: name for name, dtype in STORAGES.items()}
-DTYPES = {f"torch.{name}": dtypes.DTYPE_NAMES[name] for name in STORAGES.values()}
+UNTYPED = ("uint16", "uint32", "uint64")  # have no class of storage: their tensors look at bytes
+DTYPES = {f"torch.{name}": dtypes.DTYPE_NAMES[name] for name in (*STORAGES.values(), *UNTYPED)}
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class Storage:
 
     array: np.ndarray
     key: str
+    typed: "Storage | None" = None  # the same bytes as elements
 
 
 # --- writing
@@ -72,6 +76,8 @@ class Pickler(PythonPickler):  # type: ignore[misc]
         """A storage is written as its key; its bytes go into a record of their own."""
         if isinstance(value, Storage):
             name = str(dtypes.from_numpy_dtype(value.array.dtype)).removeprefix("torch.")
+            if name in UNTYPED:
+                return ("storage", Global("torch.storage", "UntypedStorage"), value.key, "cpu", value.array.nbytes)
             return ("storage", Global("torch", STORAGE_OF[name]), value.key, "cpu", int(value.array.size))
         return None
 
@@ -88,8 +94,24 @@ class Pickler(PythonPickler):  # type: ignore[misc]
         return NotImplemented
 
     def _tensor(self, tensor: Tensor) -> Any:
+        attributes = {name: value for name, value in tensor.__dict__.items() if name[:1] != "_"}
         if isinstance(tensor, Parameter):
-            return Global("torch._utils", "_rebuild_parameter"), (tensor.data, tensor.requires_grad, OrderedDict())
+            parts: Any = (tensor.data, tensor.requires_grad, OrderedDict())
+            if attributes:
+                return Global("torch._utils", "_rebuild_parameter_with_state"), (*parts, attributes)
+            return Global("torch._utils", "_rebuild_parameter"), parts
+        rebuild, arguments = self._over_memory(tensor)
+        if attributes:
+            whole = rebuild, Global("torch", "Tensor"), arguments, attributes
+            return Global("torch._tensor", "_rebuild_from_type_v2"), whole
+        return rebuild, arguments
+
+    def _over_memory(self, tensor: Tensor) -> tuple[Global, tuple[Any, ...]]:
+        """The call that makes a tensor of a block of memory."""
+        if isinstance(tensor.array, Meta):
+            kind, steps = dtypes.from_numpy_dtype(plain_dtype(tensor.array.dtype)), tuple(tensor.stride())  # type: ignore[attr-defined]
+            bare = kind, tuple(tensor.array.shape), steps, tensor.requires_grad
+            return Global("torch._utils", "_rebuild_meta_tensor_no_storage"), bare
         array = concrete(tensor, "save()")
         owner, width = owner_of(array), array.dtype.itemsize
         plain = owner.dtype == array.dtype and owner.size and owner.flags.forc and min((0, *array.strides)) == 0
@@ -99,6 +121,9 @@ class Pickler(PythonPickler):  # type: ignore[misc]
         offset = (array.ctypes.data - memory.ctypes.data) // width if array.size else 0
         strides = tuple(stride // width for stride in array.strides)
         rebuilt: Any = (Storage(memory, key), offset, tuple(array.shape), strides, tensor.requires_grad, OrderedDict())
+        kind = dtypes.from_numpy_dtype(memory.dtype)
+        if str(kind).removeprefix("torch.") in UNTYPED:
+            return Global("torch._utils", "_rebuild_tensor_v3"), (*rebuilt, kind)
         return Global("torch._utils", "_rebuild_tensor_v2"), rebuilt
 
     def _block(self, owner: np.ndarray) -> tuple[str, np.ndarray]:
@@ -152,12 +177,50 @@ def rebuild_tensor(storage: Any, offset: Any, size: Any, stride: Any, requires_g
         last = offset + sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
         if last >= elements or any(step < 0 for step in steps):
             raise UnpicklingError(f"a tensor of size {shape} reaches beyond its memory of {elements} elements")
-        part = storage.array[offset:]
     else:
-        part = storage.array[:0]
-    width = storage.array.dtype.itemsize
-    array = np.lib.stride_tricks.as_strided(part, shape, tuple(step * width for step in steps))
-    tensor = wrap(array)
+        offset = 0
+    width, memory = storage.array.dtype.itemsize, storage.array.view(np.uint8)
+    # Over the block itself, so that tensors that share memory know it of each other (as_strided would hide it).
+    tensor = wrap(np.ndarray(shape, storage.array.dtype, memory, offset * width, tuple(step * width for step in steps)))
+    return tensor.requires_grad_() if requires_grad is True else tensor  # type: ignore[attr-defined, no-any-return]
+
+
+def rebuild_tensor_of(
+    storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any, metadata: Any = None
+) -> Tensor:
+    """A tensor of a dtype over a block of bytes."""
+    if not isinstance(storage, Storage) or storage.array.dtype != np.uint8 or not isinstance(dtype, dtypes.dtype):
+        raise UnpicklingError("a tensor is rebuilt over something that is not bytes")
+    kind = dtypes.as_numpy_dtype(dtype)
+    if storage.typed is None or storage.typed.array.dtype != kind:  # tensors that share bytes share one array
+        whole = storage.array[: storage.array.size // kind.itemsize * kind.itemsize]
+        storage.typed = Storage(truthful(whole.view(kind)), storage.key)
+    return rebuild_tensor(storage.typed, offset, size, stride, requires_grad)
+
+
+def rebuild_with_attributes(rebuild: Any, kind: Any, arguments: Any, state: Any) -> Tensor:
+    """A tensor with the attributes that were saved with it."""
+    subclass = isinstance(kind, type) and issubclass(kind, Tensor)  # not in a file of weights, unless it was allowed
+    known = rebuild in (rebuild_tensor, rebuild_tensor_of) and isinstance(arguments, tuple)
+    if not known or not (subclass or kind is TENSOR):
+        raise UnpicklingError(f"a tensor is rebuilt as {shown(kind)}")
+    tensor: Any = rebuild(*arguments)
+    return with_attributes(tensor.as_subclass(kind) if subclass else tensor, state)  # type: ignore[no-any-return]
+
+
+def with_attributes(tensor: Any, state: Any) -> Any:
+    """Give a tensor its attributes, but none that hides something that tensors have: the names come from a file."""
+    if type(state) is dict:
+        own = {name: each for name, each in state.items() if type(name) is str and not hasattr(type(tensor), name)}
+        tensor.__dict__.update(own)
+    return tensor
+
+
+def rebuild_on_meta(dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
+    """A tensor without memory."""
+    if not isinstance(dtype, dtypes.dtype):
+        raise UnpicklingError(f"a tensor on meta has the dtype {shown(dtype)}")
+    tensor = wrap(Meta(_sizes(size), dtypes.as_numpy_dtype(dtype)))
     return tensor.requires_grad_() if requires_grad is True else tensor  # type: ignore[attr-defined, no-any-return]
 
 
@@ -173,8 +236,8 @@ def rebuild_parameter(data: Any, requires_grad: Any = True, hooks: Any = None) -
 
 
 def rebuild_parameter_with_state(data: Any, requires_grad: Any, hooks: Any, state: Any) -> Parameter:
-    """A parameter; the attributes that were saved with it are left out."""
-    return Parameter(data, bool(requires_grad))
+    """A parameter with the attributes that were saved with it."""
+    return with_attributes(Parameter(data, bool(requires_grad)), state)  # type: ignore[no-any-return]
 
 
 def size_of(values: Any) -> Any:
@@ -238,6 +301,7 @@ def _listed(values: Any) -> Any:
     return values
 
 
+TENSOR = StorageKind("Tensor")  # the class itself, of which a file may only say that a tensor is one
 PLAIN = {"set": set_of, "frozenset": frozenset_of, "complex": complex_of, "bytearray": bytearray_of}
 SAFE: dict[str, Any] = {
     "collections.OrderedDict": ordered_of,
@@ -245,6 +309,12 @@ SAFE: dict[str, Any] = {
     **{f"{home}.{name}": kind for home in ("builtins", "__builtin__") for name, kind in PLAIN.items()},
     "_codecs.encode": bytes_of,
     "torch._utils._rebuild_tensor_v2": rebuild_tensor,
+    "torch._utils._rebuild_tensor_v3": rebuild_tensor_of,
+    "torch._tensor._rebuild_from_type_v2": rebuild_with_attributes,
+    "torch._utils._rebuild_meta_tensor_no_storage": rebuild_on_meta,
+    "torch.Tensor": TENSOR,
+    "torch._tensor.Tensor": TENSOR,
+    "torch.storage.UntypedStorage": StorageKind("uint8"),
     "torch._utils._rebuild_parameter": rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": rebuild_parameter_with_state,
     "torch.Size": size_of,
@@ -266,8 +336,9 @@ def truthful(array: np.ndarray) -> np.ndarray:
 class Blocks:
     """What a pickle's references to memory are resolved by; every block is read once."""
 
-    def __init__(self, read: Callable[[str, int], bytes]) -> None:
+    def __init__(self, read: Callable[[str, int], bytes], big_endian: bool = False) -> None:
         self.read = read  # key, number of bytes -> the bytes
+        self.big_endian = big_endian
         self.seen: dict[str, Storage] = {}
 
     def __call__(self, reference: Any) -> Storage:
@@ -277,7 +348,10 @@ class Blocks:
             data = self.read(key, count * dtype.itemsize)
             if len(data) != count * dtype.itemsize:
                 raise UnpicklingError(f"memory {key!r} has {len(data)} bytes, {count} x {dtype} were announced")
-            self.seen[key] = Storage(truthful(np.frombuffer(bytearray(data), dtype)), key)
+            array = np.frombuffer(bytearray(data), dtype)
+            if self.big_endian:
+                array.view(f"u{dtype.itemsize // (1 + (dtype.kind == 'c'))}").byteswap(inplace=True)
+            self.seen[key] = Storage(truthful(array), key)
         return self.seen[key]
 
     @staticmethod

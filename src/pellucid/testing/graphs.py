@@ -385,13 +385,14 @@ def judge(program: Program, order: int = 1) -> str | None:
         return _judge_error(program, ours.error, theirs)
     if theirs is not None and theirs.error is None:
         verdict = _compare(program, ours, theirs, order)
-        if verdict is not None or program.kind == "alias":
+        if verdict is not None or program.kind == "alias" or program.index % SAMPLED:
             return verdict
     if order == 2 or program.dtype != "float64" or HIDDEN.search(program.body()):
         return None  # nothing to compare with: a write that hides from autograd has no derivative
     return against_differences(program, ours)
 
 
+SAMPLED = 10  # of so many programs that agree with PyTorch's gradients one is compared with differences too
 OVERLAP = re.compile(r"\b([xv]\d+)\.mul_\(\1[.\[]")
 HIDDEN = re.compile(r"no_grad|detach|\.data\b")
 

@@ -7,13 +7,13 @@ enter the level marked as coming from outside, and leave it summed over the batc
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pellucid.core.careful import compute
-from pellucid.core.kinds import Kind, foreign, layers, plain
+from pellucid.core.kinds import Kind, foreign, layers, moved, pattern, plain
 from pellucid.core.primitive import BOUND, Primitive, multilinear
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
@@ -31,6 +31,7 @@ class Batched(Kind):
     """A stack of arrays that acts as one of them; the batch axis is the first of `value`."""
 
     __slots__ = ("adjoint", "dtype", "level", "shape", "value")
+    batched = True
 
     def __init__(self, value: Any, level: int, adjoint: bool = False) -> None:
         self.value = value if isinstance(value, Kind) else np.asanyarray(value)
@@ -60,6 +61,13 @@ class Batched(Kind):
         if layer(value, self.level) is not None:
             return value
         return into_every(owned(value), self.batch_size, False, self.level)
+
+    def moved(self, levels: Mapping[int, int]) -> "Batched":
+        return Batched(moved(self.value, levels), levels.get(self.level, self.level), self.adjoint)
+
+    def pattern(self) -> np.ndarray:
+        stack = pattern(self.value)
+        return stack[0] if len(stack) else np.empty(self.shape, plain(self.dtype))
 
     def detached(self) -> Any:
         return Batched(self.value.detached(), self.level) if isinstance(self.value, Kind) else self

@@ -61,6 +61,7 @@ def gradcheck(
     >>> gradcheck(lambda x: x.exp(), x)
     True
     """
+    _check_asked(check_forward_ad, check_backward_ad, check_batched_grad, check_batched_forward_grad)
     case = Case(func, inputs, eps, atol, rtol, nondet_tol)
     try:
         case.warn_of_single_precision()
@@ -79,6 +80,16 @@ def gradcheck(
             raise
         return False
     return True
+
+
+def _check_asked(forward: bool, backward: bool, batched: bool, batched_forward: bool) -> None:
+    """Refuse to check nothing, and batches of what is not checked."""
+    if not (forward or backward):
+        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
+    if batched and not backward:
+        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
+    if batched_forward and not forward:
+        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
 
 
 def gradgradcheck(
@@ -183,6 +194,7 @@ class Case:
                 )
             )
         self.random = np.random.default_rng(1)
+        self.form: list[tuple[tuple[int, ...], np.dtype]] | None = None  # the shapes and dtypes of the outputs
 
     def warn_of_single_precision(self) -> None:
         for position, tensor in self.variables:
@@ -204,7 +216,25 @@ class Case:
 
     def values(self) -> list[np.ndarray]:
         """The outputs as vectors of reals."""
-        return [reals(output.array) for output in self.outputs()]
+        outputs = self.outputs()
+        self.check_form(outputs)
+        return [reals(output.array) for output in outputs]
+
+    def check_form(self, outputs: list[Tensor]) -> None:
+        """Refuse outputs of another form than before: a function whose form depends on its values has no derivative."""
+        form = [(tuple(output.array.shape), np.dtype(output.array.dtype)) for output in outputs]
+        before, self.form = self.form or form, form
+        for what, i in (("number", None), ("shape", 0), ("dtype", 1)):
+            old, new = (len(f) if i is None else [part[i] for part in f] for f in (before, form))
+            if old != new:
+                raise AssertionError(
+                    explain(
+                        f"Expected `func` to return outputs with the same {what} when inputs are perturbed within eps, "
+                        f"but got {old} and {new}",
+                        why="near this point the function takes another branch",
+                        try_="check it at a point where the branch is clear",
+                    )
+                )
 
     def pulled_back(self, output: Tensor, seed: np.ndarray) -> list[np.ndarray]:
         """Per variable: the gradient of one output weighted with a seed of reals."""
@@ -271,7 +301,7 @@ class Case:
         """Two runs at the same point give the same values and the same gradients."""
         first, second = self.outputs(), self.outputs()
         for k, (one, other) in enumerate(zip(first, second, strict=True)):
-            if not np.array_equal(one.array, other.array, equal_nan=True):
+            if not np.allclose(one.array, other.array, rtol=0.0, atol=self.nondet_tol, equal_nan=True):
                 raise GradcheckError(mismatch.not_repeatable("Forward", k, one.array, other.array))
         for k, output in enumerate(first):
             seed = self.random.standard_normal(reals(output.array).size)

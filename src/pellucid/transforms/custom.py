@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pellucid.core import backward, careful, function, modes
+from pellucid.core import backward, careful, function, inplace, modes
 from pellucid.core.function import Function, FunctionCtx
 from pellucid.core.kinds import plain
 from pellucid.core.primitive import BOUND, Primitive
@@ -21,6 +21,7 @@ from pellucid.errors import explain
 from pellucid.transforms.batch import Batched, out_of_batch
 from pellucid.transforms.forward import Dual
 from pellucid.transforms.levels import belongs
+from pellucid.transforms.tree import map_tree
 
 
 class VmapInfo(NamedTuple):
@@ -44,27 +45,40 @@ def run_inside(cls: type[Function], args: tuple[Any, ...], kind: Any) -> tuple[F
 
 def push_forward(cls: type[Function], args: tuple[Any, ...], level: int) -> tuple[FunctionCtx, Any]:
     """The outputs with the tangents that the function itself defines."""
-    primals = tuple(_part(value, level, "primal") for value in args)
+    primals = tuple(_own_memory(_part(value, level, "primal")) for value in args)
     inner, values = function.run_forward(cls, primals)
     if inner is None:
         inner = function.context_of(cls, primals, values)
-    if inner._call.dirty:
-        raise NotImplementedError(
-            explain(
-                f"{cls.__name__} changes its input in place, which forward mode cannot follow",
-                str(here()),
-                try_="write a forward that returns a new tensor",
-            )
-        )
-    tangents = [_part(value, level, "tangent") for value in args]
+    tangents = [_own_memory(_part(value, level, "tangent")) for value in args]
     outputs = values if isinstance(values, tuple) else (values,)
-    slopes = _slopes(cls, inner, args, tangents, outputs)
+    changed = {i: p for i, p in enumerate(primals) if any(p is tensor for tensor in inner._call.dirty)}
+    slopes = _slopes(cls, inner, args, tangents, outputs, changed)
     duals = tuple(
         wrap(Dual(y.array, None if t is None else t.array, level)) if _moves(y, inner) else y
         for y, t in zip(outputs, slopes, strict=True)
     )
-    ctx = _context_of_duals(cls, args, duals) if modes.is_grad_enabled() else inner
+    ctx = _context_of_duals(cls, args, duals, changed) if modes.is_grad_enabled() else inner
+    duals = _changed_inputs(ctx, args, outputs, duals, changed)
     return ctx, duals if isinstance(values, tuple) else duals[0]
+
+
+def _own_memory(part: Any) -> Any:
+    """A primal or tangent whose memory a forward or jvp may write to: a Dual is immutable, and others may share it."""
+    return wrap(part.array.copy()) if isinstance(part, Tensor) and isinstance(part.array, np.ndarray) else part
+
+
+def _changed_inputs(
+    ctx: FunctionCtx, args: tuple[Any, ...], outputs: tuple[Any, ...], duals: tuple[Any, ...], changed: dict[int, Any]
+) -> tuple[Any, ...]:
+    """The outputs, among them the very arguments that forward changed in place, now that they have their new values."""
+    results = list(duals)
+    for i, primal in changed.items():
+        for k, output in enumerate(outputs):
+            if output is primal:
+                inplace.write(args[i], duals[k].array, ctx._call.function.__name__)
+                results[k] = args[i]
+    ctx._call.dirty = tuple(args[i] for i in changed)
+    return tuple(results)
 
 
 def _part(value: Any, level: int, name: str) -> Any:
@@ -80,21 +94,33 @@ def _moves(output: Any, ctx: FunctionCtx) -> bool:
     return isinstance(output, Tensor) and np.dtype(output.array.dtype).kind not in "biu" and not fixed
 
 
-def _context_of_duals(cls: type[Function], args: tuple[Any, ...], duals: tuple[Any, ...]) -> FunctionCtx:
-    """For backward through forward mode: the context of a run on the duals, so that what it saved moves too."""
-    ctx, returned = function.run_plainly(cls, args)
+def _context_of_duals(
+    cls: type[Function], args: tuple[Any, ...], duals: tuple[Any, ...], changed: dict[int, Any]
+) -> FunctionCtx:
+    """For backward through forward mode: the context of a run on the duals, so that what it saved moves too.
+
+    An argument that forward changes in place is lent another tensor for this run: its own is written to once.
+    """
+    lent = tuple(wrap(value.array, current_node(value)) if i in changed else value for i, value in enumerate(args))
+    ctx, returned = function.run_plainly(cls, lent)
     outputs = returned if isinstance(returned, tuple) else (returned,)
     call = ctx._call
 
     def replaced(tensors: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(next((d for d, y in zip(duals, outputs, strict=True) if y is t), t) for t in tensors)
+        own = [*((args[i], lent[i]) for i in changed), *zip(duals, outputs, strict=True)]
+        return tuple(next((mine for mine, theirs in own if theirs is t), t) for t in tensors)
 
     call.to_save, call.fixed = replaced(call.to_save), replaced(call.fixed)
     return ctx
 
 
 def _slopes(
-    cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...], tangents: list[Any], outputs: tuple[Any, ...]
+    cls: type[Function],
+    ctx: FunctionCtx,
+    args: tuple[Any, ...],
+    tangents: list[Any],
+    outputs: tuple[Any, ...],
+    changed: dict[int, Any],
 ) -> Sequence[Any]:
     """The tangents of the outputs: by the static jvp, or derived from backward."""
     call = ctx._call
@@ -104,9 +130,51 @@ def _slopes(
     shown = [
         _zeros_for(value) if t is None and call.materialize else t for value, t in zip(args, tangents, strict=True)
     ]
-    with function.alive(call, call.to_save_forward or call.to_save), modes.switched(grad=False):
-        slopes = cls.jvp(ctx, *shown)
-    return slopes if isinstance(slopes, tuple) else (slopes,)
+    with function.alive(call, call.to_save_forward), modes.switched(grad=False):
+        returned = cls.jvp(ctx, *shown)
+    slopes = returned if isinstance(returned, tuple) else (returned,)
+    _check_slopes(cls, ctx, outputs, slopes)
+    for i, primal in changed.items():
+        if any(y is primal and t is not shown[i] for y, t in zip(outputs, slopes, strict=True)):
+            raise RuntimeError(
+                explain(
+                    f"{cls.__name__} changes an input in place, so its jvp function must modify the corresponding "
+                    "gradient inplace too and return it",
+                    str(here()),
+                    f"the jvp returned another tensor than the tangent of argument {i}",
+                )
+            )
+    return slopes
+
+
+def _check_slopes(cls: type[Function], ctx: FunctionCtx, outputs: tuple[Any, ...], slopes: tuple[Any, ...]) -> None:
+    """Refuse what jvp returned if it does not fit the outputs of forward."""
+    if len(slopes) != len(outputs):
+        raise RuntimeError(
+            explain(
+                f"Function {cls.__name__} returned {len(slopes)} gradients from jvp, expected {len(outputs)}",
+                str(here()),
+                "jvp returns one tangent per output of forward",
+                "return None for an output that is no tensor or does not move",
+            )
+        )
+    for k, (y, t) in enumerate(zip(outputs, slopes, strict=True)):
+        if t is not None and not _moves(y, ctx):
+            raise RuntimeError(
+                explain(
+                    f"the jvp of {cls.__name__} returned a tangent of output {k}, which is not differentiable",
+                    str(here()),
+                    try_="You should return None at that position instead",
+                )
+            )
+        if t is not None and tuple(t.array.shape) != tuple(y.array.shape):
+            raise RuntimeError(
+                explain(
+                    f"the jvp of {cls.__name__} returned a tangent of shape {tuple(t.array.shape)} for output {k}, "
+                    f"expected the output's shape {tuple(y.array.shape)}",
+                    str(here()),
+                )
+            )
 
 
 def _derived(cls: type[Function], ctx: FunctionCtx, tangents: list[Any], outputs: tuple[Any, ...]) -> list[Any]:
@@ -115,7 +183,7 @@ def _derived(cls: type[Function], ctx: FunctionCtx, tangents: list[Any], outputs
     needs = ctx.needs_input_grad
     ctx.needs_input_grad = tuple(t is not None for t in tangents)
     try:
-        returned = cls._own_backward()(ctx, *directions)
+        returned = cls._run_backward(ctx, directions)
     finally:
         ctx.needs_input_grad = needs
     pulled = returned if isinstance(returned, tuple) else (returned,)
@@ -138,8 +206,8 @@ def _derived(cls: type[Function], ctx: FunctionCtx, tangents: list[Any], outputs
 
 
 def _zeros_for(value: Any) -> Tensor | None:
-    """Zeros like a tensor; None for anything else."""
-    if not isinstance(value, Tensor):
+    """Zeros like a tensor that can move; None for anything else."""
+    if not isinstance(value, Tensor) or np.dtype(value.array.dtype).kind in "biu":
         return None
     return wrap(np.zeros(value.array.shape, plain(value.array.dtype)))
 
@@ -150,7 +218,7 @@ def _zeros_for(value: Any) -> Tensor | None:
 def run_batched(cls: type[Function], args: tuple[Any, ...], kind: Batched) -> Any:
     """The outputs by the function's own vmap, recorded as one node that runs it again for backward."""
     tensors = tuple(value for value in args if isinstance(value, Tensor))
-    lower = tuple(_unstacked(value, kind.level) for value in args)
+    lower = _unstacked_all(args, kind.level)
     with modes.switched(grad=False):
         returned, axes = _called(cls, args, lower, kind)
     several = isinstance(returned, tuple)
@@ -166,6 +234,11 @@ def run_batched(cls: type[Function], args: tuple[Any, ...], kind: Batched) -> An
         for i, a in enumerate(arrays)
     )
     return results if several else results[0]
+
+
+def _unstacked_all(tree: Any, level: int) -> Any:
+    """The arguments, also those in lists and dictionaries, as the static `vmap` takes them: with their batch axes."""
+    return map_tree(lambda value: _unstacked(value, level), tree)
 
 
 def _unstacked(value: Any, level: int) -> Any:
@@ -185,7 +258,7 @@ def _called(
     cls: type[Function], args: tuple[Any, ...], lower: tuple[Any, ...], kind: Batched
 ) -> tuple[Any, tuple[int | None, ...]]:
     """Call the static vmap: (outputs, one batch axis per output)."""
-    in_dims = tuple(0 if isinstance(v, Tensor) and belongs(v.array, kind.level) else None for v in args)
+    in_dims = map_tree(lambda v: 0 if isinstance(v, Tensor) and belongs(v.array, kind.level) else None, args)
     answer = cls.vmap(VmapInfo(kind.batch_size, "error"), in_dims, *lower)
     if not (isinstance(answer, tuple) and len(answer) == 2):
         raise RuntimeError(
@@ -196,8 +269,20 @@ def _called(
             )
         )
     returned, out_dims = answer
-    count = len(returned) if isinstance(returned, tuple) else 1
-    return returned, tuple(out_dims) if isinstance(out_dims, tuple) else (out_dims,) * count
+    several = isinstance(returned, tuple)
+    fits = (
+        len(out_dims) == len(returned) if several and isinstance(out_dims, tuple) else not isinstance(out_dims, tuple)
+    )
+    if not fits:
+        raise RuntimeError(
+            explain(
+                f"the vmap staticmethod of {cls.__name__} returned an incompatible (output, out_dims) tuple",
+                str(here()),
+                f"out_dims is {out_dims} for " + (f"{len(returned)} outputs" if several else "one output"),
+                "return one int or None per output",
+            )
+        )
+    return returned, out_dims if isinstance(out_dims, tuple) else (out_dims,) * (len(returned) if several else 1)
 
 
 def _pull_back(g: Any, inputs: tuple[Any, ...], cls: type[Function], args: tuple[Any, ...], kind: Batched) -> list[Any]:
@@ -212,7 +297,10 @@ def _pull_back(g: Any, inputs: tuple[Any, ...], cls: type[Function], args: tuple
             )
         )
     given = iter(inputs)
-    lower = [_leaf(_unstacked(wrap(next(given)), kind.level)) if isinstance(v, Tensor) else v for v in args]
+    lower = [
+        _leaf(_unstacked(wrap(next(given)), kind.level)) if isinstance(v, Tensor) else _unstacked_all(v, kind.level)
+        for v in args
+    ]
     with modes.switched(grad=True):
         returned, axes = _called(cls, args, tuple(lower), kind)
     outputs = returned if isinstance(returned, tuple) else (returned,)

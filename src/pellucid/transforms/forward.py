@@ -8,14 +8,14 @@ primal)·ε, the ordinary rule f'(X)ᵀG of dual numbers gives both gradients at
     f'(x + t·ε)ᵀ (g₀ + g₁·ε) = Jᵀg₀ + (Jᵀg₁ + (∂J/∂x · t)ᵀ g₀)·ε.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pellucid import printing
 from pellucid.core.careful import compute
-from pellucid.core.kinds import Kind, foreign, layers
+from pellucid.core.kinds import Kind, foreign, layers, moved, pattern
 from pellucid.core.primitive import BOUND, Primitive, general, multilinear
 from pellucid.core.provenance import here
 from pellucid.core.record import bind
@@ -54,6 +54,13 @@ class Dual(Kind):
     def overwrite(self, value: Any, name: str) -> Any:
         check_room(value, self.level, name)
         return value if layer(value, self.level) is not None else as_dual(owned(value), False, self.level)
+
+    def moved(self, levels: Mapping[int, int]) -> "Dual":
+        tangent = None if self.tangent is None else moved(self.tangent, levels)
+        return Dual(moved(self.primal, levels), tangent, levels.get(self.level, self.level), self.adjoint)
+
+    def pattern(self) -> np.ndarray:
+        return pattern(self.primal)
 
     def detached(self) -> Any:
         return self.primal.detached() if isinstance(self.primal, Kind) else self.primal
@@ -226,6 +233,8 @@ def jvp(
         leaves, aux_structure = flatten(aux_tree)
         aux = (aux_structure.unflatten([_primal_of(leaf, level) for leaf in leaves]),)
     outputs, out_structure = flatten(returned)
+    if returned is None or not outputs:
+        raise RuntimeError(f"{JVP}: Expected f to be a function that has non-empty output (got output = {returned})")
     values = [_primal_of(_checked_output(out), level) for out in outputs]
     slopes = [_tangent_of(out, level, strict) for out in outputs]
     return out_structure.unflatten(values), out_structure.unflatten(slopes), *aux

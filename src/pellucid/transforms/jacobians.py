@@ -104,24 +104,33 @@ def jacfwd(
         _refuse_complex("jacfwd", args, "inputs")
         primals = tuple(args[i] for i in positions)
         leaves, in_structure = flatten(primals)
-        aux: list[Any] = []
+        beside: list[Any] = []
 
         def of_some(*values: Any) -> Any:
             return func(*replaced(args, positions, values), **kwargs)
 
         def push_forward(unit: Any) -> Any:
-            _, tangent, *beside = jvp(of_some, primals, unit, has_aux=has_aux)
-            aux[:] = beside
-            return tangent
+            _, tangent, *aux = jvp(of_some, primals, unit, has_aux=has_aux)
+            beside[:], shape = flatten(aux)
+            beside.append(shape)
+            return tangent, [leaf for leaf in beside if isinstance(leaf, Tensor)]
 
-        columns = vmap(push_forward, randomness=randomness)(in_structure.unflatten(basis(leaves)))
+        columns, noted = vmap(push_forward, randomness=randomness)(in_structure.unflatten(basis(leaves)))
         by_output, out_structure = flatten(columns)
         _refuse_complex("jacfwd", by_output, "outputs")
         blocks = [split_columns(block, leaves) for block in by_output]
         found = _nested(blocks, out_structure, in_structure, argnums)
-        return (found, aux[0]) if has_aux else found
+        return (found, _any_one(beside, noted)) if has_aux else found
 
     return wrapped
+
+
+def _any_one(beside: list[Any], noted: list[Tensor]) -> Any:
+    """What a function returned beside its output: the same for every unit vector, so that of the first will do."""
+    *leaves, structure = beside
+    tensors = iter(noted)
+    shown = [slice_row(next(tensors), (0,)) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+    return structure.unflatten(shown)[0]
 
 
 def split_columns(jacobian: Tensor, inputs: Sequence[Tensor]) -> list[Tensor]:

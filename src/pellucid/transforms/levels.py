@@ -17,6 +17,7 @@ import numpy as np
 from pellucid.core.kinds import Kind, layers
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor
+from pellucid.core.views import current_array
 from pellucid.errors import explain
 
 _levels = count(1)
@@ -29,7 +30,7 @@ def next_level() -> int:
 
 def layer(value: Any, level: int) -> Any:
     """The part of an array (or of a tensor's array) that belongs to a level; None if nothing does."""
-    return layers(value.array if isinstance(value, Tensor) else value).get(level)
+    return layers(current_array(value) if isinstance(value, Tensor) else value).get(level)
 
 
 def entered_from_outside(g: Any, level: int) -> bool:

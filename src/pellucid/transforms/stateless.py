@@ -23,7 +23,8 @@ def functional_call(
     """Call a module with other tensors in place of its parameters and buffers, named as `named_parameters` names them.
 
     The module is as it was afterwards, also after an error. With `tie_weights` a tensor the module holds under
-    several names is replaced under all of them.
+    several names is replaced under all of them. A name that the module does not have is an attribute during the call.
+    A tensor that the module puts in the place of a given one takes its place in the dictionary, too.
 
     >>> import pellucid as torch
     >>> class Scale:
@@ -34,23 +35,24 @@ def functional_call(
     >>> torch.func.functional_call(Scale(), {"factor": torch.tensor(10.0)}, torch.tensor(1.0))
     tensor(10.)
     """
-    values = _merged(parameter_and_buffer_dicts)
-    known = {**_named(module, "named_parameters"), **_named(module, "named_buffers")}
+    given = _merged(parameter_and_buffer_dicts)
+    looked_up = tie_weights or strict  # a module that contains itself has no end of names
+    known = {**_named(module, "named_parameters"), **_named(module, "named_buffers")} if looked_up else {}
+    values = _tied(given, known) if tie_weights else dict(given)
     if strict:
         _check_names(values.keys(), known.keys())
-    if tie_weights:
-        values = _tied(values, known)
     args = () if args is None else args if isinstance(args, tuple) else (args,)
-    before: list[tuple[Any, str, Any]] = []
+    before: list[tuple[str, Any, str, Any]] = []
     try:
         for name, value in values.items():
             *path, last = name.split(".")
             owner = functools.reduce(getattr, path, module)
-            before.append((owner, last, _exchange(owner, last, value)))
+            _check_tensors(owner, name, last, value)
+            before.append((name, owner, last, _exchange(owner, last, value)))
         return module(*args, **(kwargs or {}))
     finally:
-        for owner, last, value in reversed(before):
-            _exchange(owner, last, value)
+        after = {name: _exchange(owner, last, value) for name, owner, last, value in reversed(before)}
+        given.update({name: after[name] for name in given if isinstance(after.get(name), Tensor)})
 
 
 ABSENT = object()  # an object found its attribute in its class, not in itself
@@ -62,19 +64,30 @@ def _exchange(owner: Any, name: str, value: Any) -> Any:
         if home is not None and name in home:
             old = home[name]
             if value is ABSENT:
-                del home[name]
+                delattr(owner, name)
             else:
                 home[name] = value
             return old
-    if not hasattr(owner, name):
-        raise AttributeError(f"{type(owner).__name__} has no attribute `{name}`")
-    vars(owner)[name] = value
+    if hasattr(owner, name):
+        vars(owner)[name] = value
+    else:
+        setattr(owner, name, value)  # a new parameter of a module is one during the call
     return ABSENT
 
 
+def _check_tensors(owner: Any, name: str, last: str, value: Any) -> None:
+    """Only tensors are exchanged, and only for tensors."""
+    if not isinstance(value, (Tensor, type(None))):
+        raise TypeError(f"{value} is not an instance of torch.Tensor: it was given for `{name}`")
+    present = getattr(owner, last, None)
+    if not isinstance(present, (Tensor, type(None))):
+        raise TypeError(f"attribute `{name}`: {present} is not an instance of torch.Tensor")
+
+
 def _merged(dicts: Any) -> dict[str, Any]:
+    """The dictionary that was given, or one of all that were given."""
     if isinstance(dicts, dict):
-        return dict(dicts)
+        return dicts
     if not isinstance(dicts, (tuple, list)) or not all(isinstance(part, dict) for part in dicts):
         raise ValueError(
             f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}"
@@ -105,8 +118,18 @@ def _check_names(given: Iterable[str], known: Iterable[str]) -> None:
 
 
 def _tied(values: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
-    given = {id(known[name]): value for name, value in values.items() if name in known}
-    tied = {name: given[id(tensor)] for name, tensor in known.items() if id(tensor) in given}
+    """The values with those of the tensors that the module has under several names, under all of them."""
+    given: dict[int, dict[str, Any]] = {}
+    for name, value in values.items():
+        if name in known:
+            given.setdefault(id(known[name]), {})[name] = value
+    for several in given.values():
+        if len({id(value) for value in several.values()}) > 1:
+            raise ValueError(
+                f"functional_call got multiple values for keys {sorted(several)}, which are tied. Consider using "
+                "tie_weights=False"
+            )
+    tied = {name: next(iter(given[id(tensor)].values())) for name, tensor in known.items() if id(tensor) in given}
     return {**tied, **values}
 
 
@@ -122,18 +145,23 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[s
     >>> torch.func.vmap(run, in_dims=(0, None))(params, torch.ones(2)).shape
     torch.Size([5, 3])
     """
-    what = "stack_module_state: Expected"
+    check_alike(models, "stack_module_state")
+    found = []
+    for method in ("named_parameters", "named_buffers"):
+        by_model = [dict(getattr(model, method)()) for model in models]
+        found.append({name: _stacked(name, [each[name] for each in by_model]) for name in by_model[0]})
+    return found[0], found[1]
+
+
+def check_alike(models: Sequence[Any], name: str) -> None:
+    """Refuse models that cannot run as one ensemble."""
+    what = f"{name}: Expected"
     if not models:
         raise RuntimeError(f"{what} at least one model, got 0.")
     if len({model.training for model in models}) > 1:
         raise RuntimeError(f"{what} all models to have the same training/eval mode.")
     if len({type(model) for model in models}) > 1:
         raise RuntimeError(f"{what} all models to be of the same class.")
-    found = []
-    for method in ("named_parameters", "named_buffers"):
-        by_model = [dict(getattr(model, method)()) for model in models]
-        found.append({name: _stacked(name, [each[name] for each in by_model]) for name in by_model[0]})
-    return found[0], found[1]
 
 
 def _stacked(name: str, tensors: Sequence[Tensor]) -> Tensor:

@@ -179,6 +179,147 @@ def tree_map_only(
     return tree_map(lambda leaf: func(leaf) if isinstance(leaf, kind) else leaf, tree, is_leaf=is_leaf)
 
 
+# --- with the way to each leaf
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceKey:
+    """A place in a list or tuple."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+    def get(self, sequence: Any) -> Any:
+        """What is at the place."""
+        return sequence[self.idx]
+
+
+@dataclass(frozen=True, slots=True)
+class MappingKey:
+    """A key of a dictionary."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+    def get(self, mapping: Any) -> Any:
+        """What the key stands for."""
+        return mapping[self.key]
+
+
+@dataclass(frozen=True, slots=True)
+class GetAttrKey:
+    """The name of a field."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+    def get(self, obj: Any) -> Any:
+        """The field."""
+        return getattr(obj, self.name)
+
+
+KeyEntry = Any
+KeyPath = tuple[KeyEntry, ...]
+
+
+def _keys(tree: Any, count: int) -> list[Any]:
+    """The places of a container's parts."""
+    if isinstance(tree, dict):
+        return [MappingKey(key) for key in tree]
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return [GetAttrKey(name) for name in tree._fields]
+    if isinstance(tree, (list, tuple, deque)):
+        return [SequenceKey(i) for i in range(count)]
+    if is_dataclass(tree):
+        return [GetAttrKey(field.name) for field in fields(tree) if field.init][:count]
+    raise ValueError(f"Did not find a flatten_with_keys_fn for type: {type(tree)}. It has no names for its parts.")
+
+
+def tree_leaves_with_path(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[tuple[KeyPath, Any]]:
+    """The leaves of a tree, each with the way to it.
+
+    >>> [(keystr(path), leaf) for path, leaf in tree_leaves_with_path({"a": [1, 2], "b": 3})]
+    [("['a'][0]", 1), ("['a'][1]", 2), ("['b']", 3)]
+    """
+    if tree_is_leaf(tree, is_leaf):
+        return [((), tree)]
+    parts = list(NODES[type(tree)][0](tree)[0]) if type(tree) in NODES else list(tree)
+    return [
+        ((key, *path), leaf)
+        for key, part in zip(_keys(tree, len(parts)), parts, strict=True)
+        for path, leaf in tree_leaves_with_path(part, is_leaf)
+    ]
+
+
+def tree_flatten_with_path(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
+    """The leaves of a tree, each with the way to it, and the tree's shape."""
+    return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
+
+
+def tree_map_with_path(
+    func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
+    """Like tree_map, with the way to each leaf as the first argument.
+
+    >>> tree_map_with_path(lambda path, leaf: f"{keystr(path)}={leaf}", {"a": [1]})
+    {'a': ["['a'][0]=1"]}
+    """
+    paths = iter([path for path, _ in tree_leaves_with_path(tree, is_leaf)])
+    return tree_map(lambda *leaves: func(next(paths), *leaves), tree, *rests, is_leaf=is_leaf)
+
+
+def keystr(kp: KeyPath) -> str:
+    """The way to a leaf as Python writes it."""
+    return "".join(map(str, kp))
+
+
+def key_get(obj: Any, kp: KeyPath) -> Any:
+    """What is at the end of a way."""
+    for key in kp:
+        obj = key.get(obj)
+    return obj
+
+
+def arg_tree_leaves(*args: Any, **kwargs: Any) -> list[Any]:
+    """The leaves of all arguments of a call."""
+    return tree_leaves([args, kwargs])
+
+
+def is_namedtuple(obj: Any) -> bool:
+    """Whether something is a named tuple, or a class of them."""
+    kind = obj if isinstance(obj, type) else type(obj)
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+is_namedtuple_class = is_namedtuple_instance = is_namedtuple
+
+
+def tree_map_only_(
+    kind: Any, func: Callable[[Any], Any], tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
+    """Call a function with every leaf of a class, and give the tree back."""
+    tree_map_only(kind, func, tree, is_leaf)
+    return tree
+
+
+def tree_all_only(kind: Any, pred: Callable[[Any], bool], tree: Any) -> bool:
+    """Whether all leaves of a class are such."""
+    return all(pred(leaf) for leaf in tree_leaves(tree) if isinstance(leaf, kind))
+
+
+def tree_any_only(kind: Any, pred: Callable[[Any], bool], tree: Any) -> bool:
+    """Whether one leaf of a class is such."""
+    return any(pred(leaf) for leaf in tree_leaves(tree) if isinstance(leaf, kind))
+
+
 def tree_all(pred: Callable[[Any], bool], tree: Any) -> bool:
     """Whether all leaves are such."""
     return all(map(pred, tree_leaves(tree)))

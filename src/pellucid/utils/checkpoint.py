@@ -22,6 +22,7 @@ import numpy as np
 
 from pellucid.core import aliasing, backward, modes
 from pellucid.core.function import Function, FunctionCtx, once_differentiable
+from pellucid.core.kinds import layers, moved
 from pellucid.core.packing import PACKING, packed_value, unpacked
 from pellucid.core.primitive import same
 from pellucid.core.provenance import here
@@ -250,9 +251,12 @@ def _chain(functions: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
 
 
 class Note:
-    """What is known of a value that was not kept: the operation that wanted it, its shape, its dtype, its line."""
+    """What is known of a value that was not kept: the operation that wanted it, its shape, its dtype, its line.
 
-    __slots__ = ("dtype", "operation", "place", "shape")
+    Inside vmap or jvp also the levels it belongs to: a second run has levels of its own.
+    """
+
+    __slots__ = ("dtype", "levels", "operation", "place", "shape")
 
     def __init__(self, tensor: Tensor) -> None:
         node = PACKING.get()
@@ -260,9 +264,11 @@ class Note:
         self.place = here() if node is None else node.place
         self.shape = tuple(tensor.array.shape)
         self.dtype = np.dtype(tensor.array.dtype)
+        self.levels = sorted(layers(tensor.array))
 
     def agrees(self, other: "Note") -> bool:
-        return (self.operation, self.shape, self.dtype) == (other.operation, other.shape, other.dtype)
+        same_form = (self.operation, self.shape, self.dtype) == (other.operation, other.shape, other.dtype)
+        return same_form and len(self.levels) == len(other.levels)
 
     def __str__(self) -> str:
         return f"{self.operation} keeps {self.shape} {self.dtype} at {self.place}"
@@ -299,6 +305,7 @@ class Segment:
         self.kwargs = kwargs
         self.notes: list[Note] = []
         self.random: Any = None
+        self.finished = False  # the first run: a function may call backward before it returns
         self.latest = threading.local()  # each thread that walks back has a second run of its own
 
     def first_run(self, preserve_rng_state: bool) -> Any:
@@ -311,7 +318,9 @@ class Segment:
         self.kwargs = {name: put_by(value, self.mode) for name, value in kwargs.items()}
         hooks = (*self.mode.saved_hooks, (self.put_away, self.bring_back))
         with self.around_first, modes.switched(saved_hooks=hooks):
-            return self.function(*args, **kwargs)
+            returned = self.function(*args, **kwargs)
+        self.finished = True
+        return returned
 
     def put_away(self, tensor: Tensor) -> int:
         """A number instead of a value."""
@@ -373,11 +382,14 @@ class SecondRun:
         segment, index, note = self.segment, len(self.notes), Note(tensor)
         self.notes.append(note)
         if index >= len(segment.notes):
+            if not segment.finished:  # the first run has not come so far, so nobody asks for this value
+                self.taken.append(aliasing.tick())
+                return tensor
             raise CheckpointError(self.other_number(f"the first that is new: {note}"))
         if segment.compare and not note.agrees(segment.notes[index]):
             raise CheckpointError(self.diverged(index, note))
         self.check_unwritten(tensor.array, f"a value that {note.operation} keeps", segment.born, self.began)
-        self.values[index] = tensor.array
+        self.values[index] = moved(tensor.array, dict(zip(note.levels, segment.notes[index].levels, strict=False)))
         self.taken.append(aliasing.tick())
         if segment.early_stop and len(self.notes) == len(segment.notes):
             raise Enough(self)

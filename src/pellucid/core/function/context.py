@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pellucid.core.provenance import here
-from pellucid.core.saved import saved_values
+from pellucid.core.saved import SavedTensor, saved_values
 from pellucid.core.tensor import Node, Tensor, pick, wrap
+from pellucid.core.views import current_node
 from pellucid.errors import explain
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Call:
         "inputs",
         "materialize",
         "node",
+        "originals",
         "outputs",
         "to_save",
         "to_save_forward",
@@ -47,6 +49,7 @@ class Call:
         self.fixed: tuple[Tensor, ...] = ()  # marked as not differentiable
         self.materialize = True
         self.homes: tuple[Node | int | None, ...] = ()  # per saved tensor: its node, or the number of the output it is
+        self.originals: tuple[weakref.ref[Tensor] | None, ...] = ()  # the user's own tensors, unless outputs
         self.node: weakref.ref[Node] | None = None
 
 
@@ -85,7 +88,7 @@ class FunctionCtx:
         call = self._call
         live = LIVE.get()
         if live is not None and live[0] is call:
-            return live[1]
+            return live[1].taken(call.function)
         node = call.node() if call.node is not None else None
         return () if node is None else saved_tensors(call, node, saved_values(node)[0][0])
 
@@ -115,20 +118,58 @@ class BackwardNode(Node):
     __slots__ = ("ctx",)
     ctx: FunctionCtx
 
+    @property
+    def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
+        """The places where save_for_backward keeps its tensors."""
+        if not self.primitive.keeps:
+            return ()
+        return tuple(SavedTensor(self, [(0, 0, i)]) for i in range(len(self.ctx._call.homes)))
+
+    def apply(self, *grads: Any) -> Any:
+        """Run the user's backward by hand: gradients of the outputs in, gradients of the inputs out."""
+        call = self.ctx._call
+        with alive(call, saved_tensors(call, self, saved_values(self)[0][0])):
+            return call.function._run_backward(self.ctx, list(grads))
+
     def __getattr__(self, name: str) -> Any:
         if name == "ctx":
             raise AttributeError(name)
         return getattr(self.ctx, name)
 
 
+class Reading:
+    """The saved tensors while the user's code runs: to be read at will, or once only if the class says so."""
+
+    __slots__ = ("tensors",)
+
+    def __init__(self, tensors: tuple[Tensor | None, ...]) -> None:
+        self.tensors: tuple[Tensor | None, ...] | None = tensors
+
+    def taken(self, function: type["Function"]) -> tuple[Tensor | None, ...]:
+        tensors = self.tensors
+        if tensors is None:
+            raise RuntimeError(
+                explain(
+                    "ctx.saved_tensors can only be accessed once",
+                    str(here()),
+                    f"{function.__qualname__} sets clear_saved_tensors_on_access = True",
+                    "keep what the first access returned in a variable, or leave the attribute out",
+                )
+            )
+        if function.clear_saved_tensors_on_access:
+            self.tensors = None
+        return tensors
+
+
 # The call whose backward or jvp is running, and its saved tensors: at hand, and each thread's own.
-LIVE: ContextVar[tuple[Call, tuple[Tensor | None, ...]] | None] = ContextVar("pellucid_live_call", default=None)
+LIVE: ContextVar[tuple[Call, Reading] | None] = ContextVar("pellucid_live_call", default=None)
 
 
 @contextmanager
 def alive(call: Call, tensors: tuple[Tensor | None, ...]) -> Iterator[None]:
     """While the user's code runs, `ctx.saved_tensors` is at hand."""
-    token = LIVE.set((call, tensors))
+    token = LIVE.set((call, Reading(tensors)))
+    del tensors
     try:
         yield
     finally:
@@ -136,11 +177,22 @@ def alive(call: Call, tensors: tuple[Tensor | None, ...]) -> Iterator[None]:
 
 
 def saved_tensors(call: Call, node: Node, kept: Sequence[Any]) -> tuple[Tensor | None, ...]:
-    """Saved arrays as tensors again, each joined to where it came from."""
+    """Saved arrays as tensors again."""
     return tuple(
-        None if array is None else wrap(array, _home_node(call, node, home, array))
-        for array, home in zip(kept, call.homes, strict=True)
+        None if array is None else _saved_tensor(call, node, array, home, own)
+        for array, home, own in zip(kept, call.homes, call.originals, strict=True)
     )
+
+
+def _saved_tensor(
+    call: Call, node: Node, array: Any, home: Node | int | None, own: "weakref.ref[Tensor] | None"
+) -> Tensor:
+    """The user's own tensor with all that was attached to it (`weight.main_grad`) while it is what it was when saved;
+    else another one, joined to where it came from."""
+    tensor = None if own is None else own()
+    if tensor is not None and tensor.array is array and current_node(tensor) is home:
+        return tensor
+    return wrap(array, _home_node(call, node, home, array))
 
 
 def _home_node(call: Call, node: Node, home: Node | int | None, array: Any) -> Node | None:

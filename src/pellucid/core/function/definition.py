@@ -17,7 +17,7 @@ from pellucid.core.function.joining import joined
 from pellucid.core.function.pullback import pull_back
 from pellucid.core.kinds import Kind
 from pellucid.core.primitive import Primitive
-from pellucid.core.provenance import here
+from pellucid.core.provenance import here, warn
 from pellucid.core.tensor import Tensor
 from pellucid.core.views import current_array, current_node
 from pellucid.errors import explain
@@ -43,6 +43,8 @@ class Function:
     """
 
     generate_vmap_rule = False
+    boxed_grads_call = False  # backward(ctx, grads): one list, from which backward may remove what it has used
+    clear_saved_tensors_on_access = False  # ctx.saved_tensors may be read once, and is then the reader's alone
     _row: Primitive
     _row_without_memory: Primitive
     _backward_cls: type[BackwardNode]
@@ -53,6 +55,13 @@ class Function:
         cls._row = Primitive(cls.__name__, no_forward, (), None, pullback=pull_back, grad_name=name, keeps=True)
         cls._row_without_memory = replace(cls._row, keeps=False)
         cls._backward_cls = type(name, (BackwardNode,), {"__slots__": (), "__module__": cls.__module__})
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warn(
+            f"{type(self).__name__} should not be instantiated: the methods of a custom operation are static. "
+            f"Call {type(self).__name__}.apply(...) instead.",
+            DeprecationWarning,
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
@@ -105,6 +114,20 @@ class Function:
     def _own_backward(cls) -> Callable[..., Any]:
         """The class's backward, under either of its two names."""
         return cls.vjp if cls._overrides("vjp") and not cls._overrides("backward") else cls.backward
+
+    @classmethod
+    def _run_backward(cls, ctx: FunctionCtx, grads: list[Any]) -> Any:
+        """Call the class's backward the way it wants to be called."""
+        if cls._overrides("vjp") and cls._overrides("backward"):
+            raise RuntimeError(
+                explain(
+                    f"Implementing both 'backward' and 'vjp' for a custom Function is not allowed: {cls.__qualname__}",
+                    str(here()),
+                    "they are two names of one method",
+                    "keep one of them",
+                )
+            )
+        return cls._own_backward()(ctx, *((grads,) if cls.boxed_grads_call else grads))
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:

@@ -9,8 +9,8 @@ import numpy as np
 from pellucid.core import aliasing, careful, inplace, modes
 from pellucid.core.attention import attend
 from pellucid.core.function.context import BackwardNode, Call, FunctionCtx
-from pellucid.core.provenance import here
-from pellucid.core.tensor import Cut, Leaf, Node, Tensor, View, pick, wrap
+from pellucid.core.provenance import here, warn
+from pellucid.core.tensor import PICK, Cut, Leaf, Node, Tensor, View, pick, wrap
 from pellucid.core.views import current_array, current_node
 from pellucid.errors import explain
 
@@ -21,12 +21,12 @@ def joined(ctx: FunctionCtx, args: tuple[Any, ...], outputs: tuple[Any, ...]) ->
     tensors = tuple(value for value in args if isinstance(value, Tensor))
     recording = modes.is_grad_enabled() and any(ctx.needs_input_grad)
     if call.dirty:
-        _check_dirty(call, outputs, recording)
+        _check_dirty(call, tensors, outputs, recording)
     node = _new_node(ctx, tensors, outputs) if recording else None
     results: list[Any] = []
     for i, value in enumerate(outputs):
         if isinstance(value, Tensor):
-            value = _output(call, tensors, value, _node_of_output(call, node, i, value), results)
+            value = _output(call, tensors, value, _node_of_output(call, node, i, value))
         results.append(value)
     call.to_save, call.dirty, call.fixed = (), (), ()
     mode = modes.MODE.get()
@@ -43,6 +43,7 @@ def _new_node(ctx: FunctionCtx, tensors: tuple[Tensor, ...], outputs: tuple[Any,
         if tensor is not None:
             careful.rejoin(cls._row, tensor)
     call.homes = tuple(None if t is None else _home(t, outputs) for t in call.to_save)
+    call.originals = tuple(None if t is None or _among(t, outputs) else weakref.ref(t) for t in call.to_save)
     kept = tuple(None if t is None else current_array(t) for t in call.to_save)
     row = cls._row if kept else cls._row_without_memory
     parents = tuple(current_node(tensor) for tensor in tensors)
@@ -82,14 +83,17 @@ CUSTOM_VIEW = (
 )
 
 
-def _output(call: Call, inputs: tuple[Tensor, ...], value: Tensor, node: Node | None, before: Sequence[Any]) -> Tensor:
-    """One output with its history: the very tensor if it is new or was changed in place, else another of its memory."""
-    if _among(value, call.dirty):
+def _output(call: Call, inputs: tuple[Tensor, ...], value: Tensor, node: Node | None) -> Tensor:
+    """One output with its history: the very tensor if it is new or was changed in place, else another of its memory.
+
+    A new tensor that is returned twice stays one tensor; its gradient arrives at the last of its places.
+    """
+    if _among(value, call.dirty) and _among(value, inputs):
         if node is not None:
             inplace.rebase(value, node, wrap(value.array, node))
         return value
-    forbids = "" if node is None else CUSTOM_VIEW.format(call.function.__name__)
-    if _among(value, inputs) or _among(value, before) or value.node is not None:
+    forbids = CUSTOM_VIEW.format(call.function.__name__)
+    if _among(value, inputs) or (value.node is not None and not _made_by(value.node, node)):
         value = _alias(value, forbids)
     elif value.window is not None:
         value.window.forbids = forbids or value.window.forbids
@@ -101,6 +105,11 @@ def _output(call: Call, inputs: tuple[Tensor, ...], value: Tensor, node: Node | 
     return value
 
 
+def _made_by(node: Node, made: Node | None) -> bool:
+    """Whether a node is that of another result of the same call."""
+    return made is not None and node.inputs == made.inputs and node.primitive is made.primitive is PICK
+
+
 def _alias(value: Tensor, forbids: str) -> Tensor:
     """A tensor of the same memory."""
     view = value.window
@@ -109,10 +118,21 @@ def _alias(value: Tensor, forbids: str) -> Tensor:
     return alias
 
 
-def _check_dirty(call: Call, outputs: tuple[Any, ...], recording: bool) -> None:
+def _not_an_input(tensor: Tensor, name: str) -> None:
+    """Say that mark_dirty was given something else than an input; of a view that is refused."""
+    what = "ctx.mark_dirty() received a tensor that was not an input. Only inputs changed in place belong there"
+    if tensor.window is not None:
+        raise RuntimeError(explain(what, str(here()), f"{name}.forward marked a view of a tensor that it made"))
+    warn(f"{name}: {what}.")
+
+
+def _check_dirty(call: Call, inputs: tuple[Tensor, ...], outputs: tuple[Any, ...], recording: bool) -> None:
     """Refuse inputs changed in place whose history cannot follow; note the write of the others."""
     name = call.function.__name__
     for tensor in call.dirty:
+        if not _among(tensor, inputs):
+            _not_an_input(tensor, name)
+            continue
         if not _among(tensor, outputs):
             raise RuntimeError(
                 explain(

@@ -23,7 +23,7 @@ def pull_back(g: Any, kept: tuple[Any, ...], ctx: FunctionCtx) -> list[Any]:
     node = call.node() if call.node is not None else None
     assert node is not None
     with modes.recording(create_graph), alive(call, saved_tensors(call, node, kept)):
-        returned = call.function._own_backward()(ctx, *_incoming(call, node, parts))
+        returned = call.function._run_backward(ctx, _incoming(call, node, parts))
     grads = checked(call, returned)
     return grads if create_graph else [None if d is None else current_array(d) for d in grads]
 

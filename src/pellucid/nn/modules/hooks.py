@@ -29,6 +29,14 @@ def added(hooks: Hooks, hook: Any, prepend: bool = False) -> Handle:
     return handle
 
 
+def flagged(handle: Handle, flags: list[tuple[dict[int, bool], bool]]) -> Handle:
+    """Note what a hook wants in the dictionaries for that; with the hook the notes go."""
+    handle.flags = tuple(noted for noted, wanted in flags if wanted)
+    for noted in handle.flags:
+        noted[handle.key] = True
+    return handle
+
+
 class Hooked:
     """The part of Module that registers hooks and calls through them."""
 
@@ -49,21 +57,16 @@ class Hooked:
         >>> layer(torch.zeros(2))
         tensor([1., 1.])
         """
-        handle = added(self._forward_pre_hooks, hook, prepend)
-        if with_kwargs:
-            self._forward_pre_hooks_with_kwargs[handle.key] = True
-        return handle
+        return flagged(
+            added(self._forward_pre_hooks, hook, prepend), [(self._forward_pre_hooks_with_kwargs, with_kwargs)]
+        )
 
     def register_forward_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> Handle:
         """Call `hook(module, args, output)` after every forward; what it returns replaces the output."""
-        handle = added(self._forward_hooks, hook, prepend)
-        if with_kwargs:
-            self._forward_hooks_with_kwargs[handle.key] = True
-        if always_call:
-            self._forward_hooks_always_called[handle.key] = True
-        return handle
+        flags = [(self._forward_hooks_with_kwargs, with_kwargs), (self._forward_hooks_always_called, always_call)]
+        return flagged(added(self._forward_hooks, hook, prepend), flags)
 
     def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> Handle:
         """Call `hook(module, grad_output)` when the gradients of the outputs arrive; it may replace them."""
@@ -185,6 +188,10 @@ class BackwardHooks:
             grads = _replaced(grads, hook(self.module, grads), "Backward pre hook", "grad_output")
         self.grad_outputs = grads
         if not self.inputs_watched:
+            warn(
+                "Full backward hook is firing when gradients are computed with respect to module outputs since no "
+                "inputs require gradients."
+            )
             seen = self.inputs_arrived((None,) * self.inputs)
             if any(grad is not None for grad in seen):
                 raise RuntimeError(
@@ -194,9 +201,12 @@ class BackwardHooks:
         return grads
 
     def inputs_arrived(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Run the hooks with both sides' gradients."""
+        """Run the hooks with both sides' gradients; a walk that came here another way (a second derivative) has one."""
+        if self.grad_outputs is None:
+            return grads
         for hook in (*everywhere("backward"), *self.module._backward_hooks.values()):
             grads = _replaced(grads, hook(self.module, grads, self.grad_outputs), "Backward hook", "grad_input")
+        self.grad_outputs = None
         return grads
 
 

@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from pellucid import dtypes
 from pellucid.core.provenance import warn
 from pellucid.nn import functional
 from pellucid.nn.modules.distance import PairwiseDistance
@@ -200,6 +201,11 @@ class LinearCrossEntropyOptions:
             r"auto|aspect_ratio(:0*[1-9][0-9]*)?", self.chunking_method
         ):
             raise ValueError(f"invalid chunking_method: {self.chunking_method!r}")
+        size, dtype = self.batch_chunk_size, self.acc_dtype
+        if size is not None and not (isinstance(size, int) and size > 0):
+            raise ValueError(f"batch_chunk_size must be positive int or None, got {size!r}")
+        if dtype is not None and not (isinstance(dtype, dtypes.dtype) and dtype.is_floating_point):
+            raise ValueError(f"acc_dtype must be a floating point dtype or None, got {dtype!r}")
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):

@@ -191,7 +191,8 @@ class Module(Tree, Stateful, Hooked):
         delete(self, name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers})
+        names = {*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers}
+        return sorted(name for name in names if not name[0].isdigit())  # `model.0` is not Python
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter under a name; None keeps the place free."""

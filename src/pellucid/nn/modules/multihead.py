@@ -73,6 +73,26 @@ class MultiheadAttention(Module):
             if extra is not None:
                 init.xavier_normal_(extra)
 
+    def merge_masks(self, attn_mask: Any, key_padding_mask: Any, query: Any) -> tuple[Any, int | None]:
+        """Both masks as one for (batch, heads, queries, keys), and its type: None, 1 for padding alone, else 2.
+
+        >>> import pellucid as torch
+        >>> attend, x = torch.nn.MultiheadAttention(4, 2, batch_first=True), torch.zeros(3, 5, 4)
+        >>> mask, kind = attend.merge_masks(torch.zeros(5, 5), torch.zeros(3, 5), x)
+        >>> mask.shape, kind
+        (torch.Size([3, 2, 5, 5]), 2)
+        """
+        if attn_mask is None:
+            return key_padding_mask, None if key_padding_mask is None else 1
+        batch, length, _ = query.shape
+        if attn_mask.dim() == 3:
+            merged = attn_mask.view(batch, -1, length, length)
+        else:
+            merged = attn_mask.view(1, 1, length, length).expand(batch, self.num_heads, -1, -1)
+        if key_padding_mask is not None:
+            merged = merged + key_padding_mask.view(batch, 1, 1, length).expand(-1, self.num_heads, -1, -1)
+        return merged, 2
+
     def forward(
         self, query: Any, key: Any, value: Any, key_padding_mask: Any = None, need_weights: bool = True,
         attn_mask: Any = None, average_attn_weights: bool = True, is_causal: bool = False,

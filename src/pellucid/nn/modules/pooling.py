@@ -160,6 +160,8 @@ class _FractionalMaxPoolNd(Module):
         super().__init__()
         entire, name = _ntuple(self.dimensions), type(self).__name__
         self.kernel_size = entire(kernel_size)
+        if self.dimensions == 3 and min(self.kernel_size) <= 0:  # in two dimensions the pooling itself refuses
+            raise ValueError(f"kernel_size must be greater than zero, but got {kernel_size}")
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
         self.output_size = entire(output_size) if output_size is not None else None

@@ -155,6 +155,35 @@ class RNNBase(Module):
         """States in another order of the sequences."""
         return hx if permutation is None else hx.index_select(1, permutation)
 
+    # --- checks that subclasses call
+
+    def check_input(self, input: Any, batch_sizes: Any) -> None:
+        """Refuse an input of another dtype, rank or width."""
+        self._check_input(input, self._flat_weights[0])
+        rank = 3 if batch_sizes is None else 2
+        if input.dim() != rank:
+            raise RuntimeError(f"input must have {rank} dimensions, got {input.dim()}")
+
+    def get_expected_hidden_size(self, input: Any, batch_sizes: Any) -> tuple[int, int, int]:
+        """The shape of h."""
+        return (*self._layers_and_batch(input, batch_sizes), self.proj_size or self.hidden_size)
+
+    def _layers_and_batch(self, input: Any, batch_sizes: Any) -> tuple[int, int]:
+        batch = input.shape[0 if self.batch_first else 1] if batch_sizes is None else int(batch_sizes[0])
+        return self.num_layers * (2 if self.bidirectional else 1), batch
+
+    def check_hidden_size(
+        self, hx: Any, expected_hidden_size: tuple[int, int, int], msg: str = "Expected hidden size {}, got {}"
+    ) -> None:
+        """Refuse a state of another shape."""
+        if tuple(hx.shape) != expected_hidden_size:
+            raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
+
+    def check_forward_args(self, input: Any, hidden: Any, batch_sizes: Any) -> None:
+        """Refuse an input or states that do not fit."""
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
+
     # --- checks
 
     def _check_input(self, input: Any, weight: Any) -> None:
@@ -264,6 +293,17 @@ class LSTM(RNNBase):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
+
+    def get_expected_cell_size(self, input: Any, batch_sizes: Any) -> tuple[int, int, int]:
+        """The shape of c."""
+        return (*self._layers_and_batch(input, batch_sizes), self.hidden_size)
+
+    def check_forward_args(self, input: Any, hidden: Any, batch_sizes: Any) -> None:
+        """Refuse an input or states that do not fit."""
+        self.check_input(input, batch_sizes)
+        sizes = (self.get_expected_hidden_size(input, batch_sizes), self.get_expected_cell_size(input, batch_sizes))
+        for i, (state, size) in enumerate(zip(hidden, sizes, strict=True)):
+            self.check_hidden_size(state, size, f"Expected hidden[{i}] size {{}}, got {{}}")
 
 
 class GRU(RNNBase):

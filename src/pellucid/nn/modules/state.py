@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from pellucid.core import modes
-from pellucid.core.provenance import here
+from pellucid.core.provenance import here, warn
 from pellucid.core.tensor import Handle, Hooks, Tensor
 from pellucid.errors import explain
 from pellucid.nn.modules.hooks import added
@@ -128,6 +128,8 @@ class Stateful:
                 if strict:
                     missing_keys.append(key)
                 continue
+            if not local_metadata.get("assign_to_params_buffers", False):
+                _warn_of_meta(key, target, state_dict[key])
             text = self._load_one(name, target, state_dict[key], local_metadata)
             if text:
                 error_msgs.append(text.format(key=key))
@@ -211,6 +213,16 @@ class Stateful:
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call `hook(module, incompatible_keys)` after this module's state is loaded."""
         return added(self._load_state_dict_post_hooks, hook)
+
+
+def _warn_of_meta(key: str, target: Any, value: Any) -> None:
+    """Values that are copied to where there is no memory are lost."""
+    if not is_lazy(target) and isinstance(value, Tensor) and target.device.type == "meta" != value.device.type:  # type: ignore[attr-defined]
+        warn(
+            f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, "
+            "which is a no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their "
+            "corresponding key in the module instead of copying them in place?)"
+        )
 
 
 class Loading:

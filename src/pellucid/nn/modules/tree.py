@@ -116,6 +116,8 @@ class Tree:
         """Put a module at a path."""
         if not target:
             raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Tree):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
         parent, _, name = target.rpartition(".")
         holder = self.get_submodule(parent)
         if strict and not hasattr(holder, name):
@@ -209,6 +211,8 @@ class Tree:
         >>> torch.nn.Linear(2, 2).to(torch.float64).weight.dtype
         torch.float64
         """
+        if "copy" in kwargs:
+            raise RuntimeError(".to() of a module does not accept copy argument: use copy.deepcopy(module)")
         wanted = dtype_among(args, kwargs)
         if wanted is not None and not (wanted.is_floating_point or wanted.is_complex):
             raise TypeError(

@@ -1,6 +1,6 @@
 """Clipping: gradients that are too large are scaled, or cut, in place."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -57,8 +57,12 @@ def _norm(array: np.ndarray, order: float) -> Any:
     if order == 2:
         large = array.dtype == np.float32 and array.size >= MANY
         return np.sqrt(_squares(array.ravel("K")) if large else np.vdot(array, array).real)
+    if order == 0:
+        return array.dtype.type(np.count_nonzero(array))
     sizes = np.abs(array)
-    return sizes.max() if order == np.inf else np.power(np.add.reduce(sizes**order, axis=None), 1 / order)
+    if abs(order) == np.inf:
+        return sizes.max() if order > 0 else sizes.min()
+    return np.power(np.add.reduce(sizes**order, axis=None), 1 / order)
 
 
 def get_total_norm(
@@ -124,7 +128,9 @@ def clip_grad_norm_(
     >>> x.grad
     tensor([0.6000, 0.8000])
     """
-    parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    given, parameters = parameters, [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    if not parameters and isinstance(given, Iterator):
+        warn("`parameters` is an empty generator, no gradient clipping will occur.")
     total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite)
     clip_grads_with_norm_(parameters, max_norm, total)
     return total

@@ -6,7 +6,7 @@ and gives the layer a class of its own, on which `weight` is a property: reading
 
 import copy
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from pellucid.core import modes
@@ -70,15 +70,16 @@ class ParametrizationList(ModuleList):
             raise ValueError("ParametrizationList requires one or more modules.")
         super().__init__(modules)
         self.unsafe = unsafe
-        start = self._start(original)
+        start = self._start(original, tolerant=True)
         self.is_tensor = isinstance(start, Tensor)
         self.ntensors = 1 if self.is_tensor else len(start)
         if self.is_tensor:
-            if original.dtype != start.dtype:
-                raise ValueError(
-                    "When `right_inverse` outputs one tensor, it may not change the dtype.\n"
-                    f"original.dtype: {original.dtype}\nright_inverse(original).dtype: {start.dtype}"
-                )
+            for what in ("dtype", "device"):
+                if getattr(original, what) != getattr(start, what):
+                    raise ValueError(
+                        f"When `right_inverse` outputs one tensor, it may not change the {what}.\noriginal.{what}: "
+                        f"{getattr(original, what)}\nright_inverse(original).{what}: {getattr(start, what)}"
+                    )
             before = original.data
             original.data = start.data
             _put(self, "original", original)
@@ -95,12 +96,15 @@ class ParametrizationList(ModuleList):
                     original.data = before
                 raise
 
-    def _start(self, value: Any) -> Any:
-        """What the parametrizations have to start from in order to give a value."""
+    def _start(self, value: Any, tolerant: bool) -> Any:
+        """What the parametrizations have to start from in order to give a value.
+
+        When they are registered, one that cannot say it is passed over: the value changes. An assignment may not.
+        """
         with modes.no_grad():
             for module in reversed(self):  # type: ignore[call-overload]
                 if hasattr(module, "right_inverse"):
-                    with suppress(NotImplementedError):
+                    with suppress(NotImplementedError) if tolerant else nullcontext():
                         value = module.right_inverse(value)
         if isinstance(value, Tensor):
             return value
@@ -133,7 +137,7 @@ class ParametrizationList(ModuleList):
         for module in self:
             if not hasattr(module, "right_inverse"):
                 raise RuntimeError(f"parametrization {type(module).__name__} does not implement right_inverse.")
-        start = self._start(value)
+        start = self._start(value, tolerant=False)
         parts = [start] if isinstance(start, Tensor) else list(start)
         if len(parts) != self.ntensors:
             raise ValueError(f"'right_inverse' must return {self.ntensors} tensors, as before. Got {len(parts)}.")

@@ -118,7 +118,7 @@ class PruningContainer(BasePruningMethod):
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         """The mask of the last pruning, of what the mask so far leaves."""
         method = self._pruning_methods[-1]
-        mask = default_mask.clone()
+        mask = default_mask.to(t.dtype, copy=True)
         if method.PRUNING_TYPE == "unstructured":
             left: Any = mask == 1
         elif method.PRUNING_TYPE == "structured":

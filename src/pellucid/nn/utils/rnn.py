@@ -167,7 +167,9 @@ def _check_lengths(lengths: np.ndarray, shape: tuple[int, ...]) -> None:
     if len(shape) < 2:
         raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got 1)")
     problem, way_out = "", None
-    if len(lengths) != shape[1]:
+    if 0 in shape[:2]:
+        problem = f"Cannot pack empty tensors: the input has {shape[0]} time steps and {shape[1]} sequences"
+    elif len(lengths) != shape[1]:
         problem = f"Expected `len(lengths)` to be equal to batch_size, but got {len(lengths)} (batch_size={shape[1]})"
     elif np.any(lengths[1:] > lengths[:-1]):
         problem = "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True"
@@ -215,6 +217,8 @@ def pad_packed_sequence(
     """
     batch_sizes = np.asarray(sequence.batch_sizes.tolist(), np.int64)
     steps = len(batch_sizes)
+    if not steps:
+        raise RuntimeError(explain("batch_sizes can not be empty: there is nothing to unpack", str(here())))
     if total_length is not None and total_length < steps:
         raise ValueError(
             "Expected total_length to be at least the length of the longest sequence in input, but got "

@@ -6,7 +6,7 @@ import pellucid as torch
 from pellucid.core import modes
 from pellucid.nn import functional
 from pellucid.nn.modules.module import Module
-from pellucid.nn.parameter import Parameter
+from pellucid.nn.parameter import Parameter, is_lazy
 from pellucid.nn.utils.parametrizations import output_dimension
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
@@ -47,6 +47,11 @@ class SpectralNorm:
             raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
         hook = SpectralNorm(name, n_power_iterations, dim, eps)
         weight = module._parameters[name]
+        if is_lazy(weight):
+            raise ValueError(
+                "The module passed to `SpectralNorm` can't have uninitialized parameters. Run a forward pass first, so "
+                "that the weight has its shape."
+            )
         with modes.no_grad():
             matrix = hook.reshape_weight_to_matrix(weight)
             u, v = (hook._unit(matrix.new_empty(size).normal_(0, 1)) for size in matrix.shape)

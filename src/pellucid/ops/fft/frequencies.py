@@ -78,7 +78,7 @@ def _length(name: str, n: Any) -> int:
     return size
 
 
-@operation(samples=_frequency_samples, module="torch.fft")
+@operation(samples=_frequency_samples, module="torch.fft", out="any")
 def fftfreq(
     n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -94,7 +94,7 @@ def fftfreq(
     return _scaled("fftfreq", counts, size, d, dtype, device, requires_grad)
 
 
-@operation(samples=_frequency_samples, module="torch.fft")
+@operation(samples=_frequency_samples, module="torch.fft", out="any")
 def rfftfreq(
     n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:

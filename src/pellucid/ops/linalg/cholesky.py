@@ -271,6 +271,11 @@ def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     """
     expect_square("cholesky_inverse", input)
     expect_kernel(input, "cholesky_inverse_out_cpu")
+    if type(input.array) is np.ndarray:  # under a capture the values are not for Python to look at
+        zeros = np.argwhere(np.diagonal(input.array, axis1=-2, axis2=-1) == 0)
+        if len(zeros):
+            what = f"The diagonal element {zeros[0][-1] + 1} is zero, the inversion could not be completed because"
+            raise refusal(LinAlgError, f"cholesky_inverse: {what} the input matrix is singular.")
     return cholesky_inverse_row(input, bool(upper))
 
 

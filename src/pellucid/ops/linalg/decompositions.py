@@ -102,15 +102,6 @@ def expect_kernel(input: Any, kernel: str) -> None:
     expect_wide(kernel, input, kernel)
 
 
-def underivable(name: str) -> Any:
-    """The rule, or jvp, of an operation that PyTorch cannot differentiate either."""
-
-    def rule(*_: Any) -> Any:
-        raise refusal(NotImplementedError, f"the derivative for '{name}' is not implemented.", try_="detach() it")
-
-    return rule
-
-
 def expect_free_phase(name: str, vectors: str, *turns: Any) -> None:
     """Refuse a loss that depends on the phase of complex vectors, which a decomposition does not determine.
 

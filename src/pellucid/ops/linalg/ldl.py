@@ -14,8 +14,8 @@ from pellucid import return_types
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
-from pellucid.ops.arguments import expect, name_of, refusal
-from pellucid.ops.linalg.decompositions import symmetric, underivable
+from pellucid.ops.arguments import expect, name_of, refusal, underivable
+from pellucid.ops.linalg.decompositions import symmetric
 from pellucid.ops.linalg.matrices import (
     INT32,
     each_matrix,
@@ -181,4 +181,8 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any:
     what = f"{name}: Expected LD.shape[:-1] and pivots.shape to be the same"
     shape = list(pivots.shape)
     expect(shape == list(LD.shape[:-1]), f"{what}, but got pivots with shape {shape} instead")
+    if type(pivots.array) is np.ndarray:  # under a capture the values are not for Python to look at
+        places = np.abs(pivots.array)
+        fit = bool(((places >= 1) & (places <= size)).all())
+        expect(fit, f"{name}: Expected |pivot| >= 1 and |pivot| <= {size}, the number of rows")
     return ldl_solve_row(LD, pivots, B, bool(hermitian))

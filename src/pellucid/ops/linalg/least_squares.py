@@ -130,7 +130,7 @@ def lstsq(input: Any, b: Any, rcond: float | None = None, *, driver: str | None 
     """
     driver = "gelsy" if driver is None else driver
     _check(input, b, driver)
-    is_vector = b.ndim < input.ndim
+    is_vector = _is_vector(input, b)
     right = as_column(b) if is_vector else b
     rows, columns = input.shape[-2:]
     if rcond is None:
@@ -146,6 +146,11 @@ def lstsq(input: Any, b: Any, rcond: float | None = None, *, driver: str | None 
     )
 
 
+def _is_vector(input: Any, b: Any) -> bool:
+    """Whether the right-hand sides are single vectors: one, or one for each matrix."""
+    return b.ndim == 1 or tuple(b.shape) == tuple(input.shape[:-1])
+
+
 def _check(input: Any, b: Any, driver: str) -> None:
     name = "torch.linalg.lstsq"
     expect(input.ndim >= 2, f"{name}: input must have at least 2 dimensions.")
@@ -155,7 +160,7 @@ def _check(input: Any, b: Any, driver: str) -> None:
     expect(same, f"{name}: Expected input and other to have the same dtype, {types}")
     ranks = "input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1"
     expect(0 <= input.ndim - b.ndim <= 1, f"{name}: {ranks}")
-    axis = -1 if b.ndim < input.ndim else -2
+    axis = -1 if _is_vector(input, b) else -2
     expect(input.shape[-2] == b.shape[axis], f"{name}: input.size(-2) should match other.size({axis})")
     expect(driver in DRIVERS, f"{name}: parameter `driver` should be one of ({', '.join(DRIVERS)})")
     expect_floating(name, input)

@@ -15,7 +15,7 @@ from pellucid.ops.convert import as_type
 from pellucid.ops.extremes import amax_row, amin
 from pellucid.ops.linalg.matrices import expect_floating, expect_matrix
 from pellucid.ops.linalg.svd import svdvals_row
-from pellucid.ops.norm import check_norm_dtype
+from pellucid.ops.norm import check_norm_dtype, check_order
 from pellucid.ops.norm import vector_norm as general_vector_norm
 from pellucid.ops.operation import COMPOSED, Draw, Sample, call, operation
 from pellucid.ops.reduce import sum_row
@@ -64,6 +64,7 @@ def matrix_norm(input: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool
     name = "linalg.matrix_norm"
     expect_matrix(name, input)
     expect_floating(name, input)
+    check_order(name, ord)
     supported = ord in ("fro", "nuc") if isinstance(ord, str) else math.fabs(ord) in ORDERS
     expect(supported, f"{name}: Order {ord} not supported.")
     rows, columns = _two_axes(name, dim, input.ndim)

@@ -13,10 +13,10 @@ from pellucid import return_types
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.core.tensor import wrap
-from pellucid.ops.arguments import expect, refusal
+from pellucid.ops.arguments import expect, refusal, underivable
 from pellucid.ops.diagonal import tril_row, triu_row
 from pellucid.ops.join import cat_row
-from pellucid.ops.linalg.decompositions import added, expect_kernel, on_diagonal, plain, real_part, underivable
+from pellucid.ops.linalg.decompositions import added, expect_kernel, on_diagonal, plain, real_part
 from pellucid.ops.linalg.matrices import adjoint, diagonal_of, expect_floating, expect_matrix, expect_wide
 from pellucid.ops.linalg.solve import solve_triangular_row
 from pellucid.ops.matmul import matmul

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pellucid.dtypes import int64
-from pellucid.ops.arguments import axis_of, expect, name_of, refuse
+from pellucid.ops.arguments import axis_of, expect, name_of, number, refuse
 from pellucid.ops.axes import flip, movedim
 from pellucid.ops.complex_numbers import conj
 from pellucid.ops.convert import clone_row
@@ -245,6 +245,7 @@ def renorm(input: Any, p: Any, dim: int, maxnorm: Any) -> Any:
     tensor([[0.6000, 0.8000],
             [0.3000, 0.4000]])
     """
+    p, maxnorm = number(p), number(maxnorm)
     for name, value in (("p", p), ("maxnorm", maxnorm)):
         expect(not isinstance(value, complex), f"renorm: {name} must be real-valued")
     expect(p > 0, "renorm: non-positive-norm not supported")

@@ -15,7 +15,7 @@ from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import axis_of, expect, is_floating, refuse
 from pellucid.ops.convert import as_type
 from pellucid.ops.matmul import matmul
-from pellucid.ops.nn.attention_row import attention_row, causal_bias, safe_exponentials
+from pellucid.ops.nn.attention_row import attention_row, causal_bias, rows_before_heads, safe_exponentials
 from pellucid.ops.nn.dropout import dropout
 from pellucid.ops.nn.normalise import ONE
 from pellucid.ops.operation import COMPOSED, Draw, Sample, call, operation
@@ -181,4 +181,8 @@ def _attended(
     if dropout_p:
         expect(0 <= dropout_p <= 1, f"dropout probability has to be between 0 and 1, but got {dropout_p}")
         weights = dropout(weights, dropout_p)
-    return matmul(weights, value)
+    y = matmul(weights, value)
+    learned = attn_mask is not None and attn_mask.requires_grad
+    if dropout_p or learned or y.shape != query.shape or not rows_before_heads(query.array):
+        return y
+    return y.transpose(1, 2).contiguous().transpose(1, 2)

@@ -77,7 +77,18 @@ def _forward(query: ndarray, key: ndarray, value: ndarray, causal: bool, scale: 
 
     in_parts(work, count, _microseconds(count * queries * keys))
     leading = query.shape[:-2]
-    return out.reshape(*leading, *out.shape[1:]), levels.reshape(*leading, queries, 1)
+    y = out.reshape(*leading, *out.shape[1:])
+    if rows_before_heads(query):
+        y = np.ascontiguousarray(y.swapaxes(1, 2)).swapaxes(1, 2)
+    return y, levels.reshape(*leading, queries, 1)
+
+
+def rows_before_heads(query: ndarray) -> bool:
+    """Whether the heads of a query were cut out of rows: then the result can be joined to rows without a copy.
+
+    PyTorch's kernel lays its result out like the query, and programs rely on it: y.transpose(1, 2).view(...).
+    """
+    return isinstance(query, ndarray) and query.ndim == 4 and query.strides[1] < query.strides[2]
 
 
 def _scores(q: ndarray, k: ndarray, bias: ndarray | None) -> ndarray:

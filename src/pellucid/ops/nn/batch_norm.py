@@ -13,7 +13,7 @@ from pellucid.core.primitive import constant
 from pellucid.core.record import bind
 from pellucid.core.tensor import bearing
 from pellucid.ops.along import bare
-from pellucid.ops.arguments import Shape, expect, refusal
+from pellucid.ops.arguments import Shape, expect, number, refusal
 from pellucid.ops.convert import as_type
 from pellucid.ops.create import empty
 from pellucid.ops.elementwise import rsqrt
@@ -58,6 +58,7 @@ _moved_row = bind(constant("running_statistic", _moved, 2))
 
 def _update(running_mean: Any, running_var: Any, moments: Any, layout: Layout, momentum: float) -> None:
     """Move the running statistics towards the batch's; the variance is that of a sample (divided by n - 1)."""
+    momentum = number(momentum)
     if type(momentum) not in (float, int):
         what = f"batch_norm(): argument 'momentum' (position 7) must be float, not {type(momentum).__name__}"
         raise refusal(TypeError, what)

@@ -52,8 +52,9 @@ def _check_sizes(shape: Shape, target: Shape) -> None:
             given = target[0] if target else 1
             what = f"Expected input batch_size ({shape[0]}) to match target batch_size ({given})."
             raise refusal(ValueError, what, f"the input has shape {shape}, the target {target}")
-        what = f"size mismatch (got input: {shape}, target: {target})"
-        expect(len(shape) == 2 or target in ((), (1,)), what, "a class for each of several samples needs scores (N, C)")
+        if len(shape) == 1 and target not in ((), (1,)):
+            what = f"For 1D input, 1D target must have size 1, but got target size: {target[0]}"
+            raise refusal(ValueError, what, "a class for each of several samples needs scores (N, C)")
     elif target != (shape[0], *shape[2:]):
         if target and target[0] != shape[0]:
             what = f"Expected input batch_size ({shape[0]}) to match target batch_size ({target[0]})."

@@ -7,6 +7,7 @@ end; what both say together is the probability of each label at each frame.
 As in PyTorch the gradient presumes that log_probs come from log_softmax: it is exp(log_probs) minus that probability.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -246,6 +247,7 @@ def ctc_loss(
     how = reduction_of(reduction)
     if not is_floating(log_probs) or log_probs.dtype.itemsize < 4:
         raise refusal(NotImplementedError, f"\"ctc_loss_cpu\" not implemented for {log_probs.dtype}")
+    expect(math.prod(log_probs.shape) > 0, "log_probs tensor must not be empty")
     if log_probs.ndim == 2:
         one = reshape(log_probs, (log_probs.shape[0], 1, log_probs.shape[1]))
         loss = ctc_loss(one, reshape(targets, -1), input_lengths, target_lengths, blank, how, zero_infinity)

@@ -277,6 +277,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     common = dtypes.result_type(x1.array, x2.array)
     label = dtypes.scalar_name(common)
     expect(common.is_floating_point, f"expected common dtype to be floating point, yet common dtype is {label}")
+    expect(eps >= 0, f"cosine_similarity: eps must be non-negative, got {eps}")
     shape = tuple(broadcast_shapes(tuple(x1.shape), tuple(x2.shape)))
     first, second = (expand_row(as_type(x, common), shape) for x in (x1, x2))
     return total(_unit(first, dim, eps) * _unit(second, dim, eps), dim)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy import ndarray
 
 from pellucid.core import modes
+from pellucid.core.kinds import Kind
 from pellucid.core.primitive import constant, multilinear
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
@@ -94,6 +95,8 @@ def padding_of(padding_idx: Any, count: int, error: type[Exception]) -> int:
 def renormalise(weight: Any, index: Any, max_norm: float, norm_type: float) -> None:
     """Scale down, in place, the picked rows of a table whose norm is too large, as PyTorch does before it looks up."""
     rows = np.unique(index.array)
+    if isinstance(weight.array, Kind):  # the values themselves are scaled; a tangent stays as it is
+        weight = wrap(weight.array.concrete("embedding with max_norm"))
     with modes.no_grad():
         picked = weight.array.take(rows, 0)
         norms = np.linalg.norm(picked.astype(np.float64), norm_type, axis=1)

@@ -156,8 +156,9 @@ def embedding_bag(
     padding = padding_of(padding_idx, count, RuntimeError)
     if max_norm is not None:
         renormalise(weight, index, max_norm, norm_type)
-    bags = begins.shape[0] - bool(include_last_offset)
-    numbers = bag_numbers_row(begins, index, bool(include_last_offset), padding)
+    closed = bool(include_last_offset) and input.ndim == 1  # the rows of a matrix have no offsets
+    bags = begins.shape[0] - closed
+    numbers = bag_numbers_row(begins, index, closed, padding)
     picked = embedding_row(weight, index, padding, bool(scale_grad_by_freq))
     if sparse:
         note_picked(weight, index, padding, picked)

@@ -25,8 +25,8 @@ from pellucid.ops.shape import reshape
 
 def _starts(sample: ndarray, size: int, kernel: int, count: int) -> ndarray:
     """Where the windows of every plane begin along a dimension: (planes, count); the last one touches the end."""
-    if count == 1:
-        return np.full((sample.size, 1), size - kernel)
+    if count <= 1:
+        return np.full((sample.size, count), size - kernel)
     one = sample.dtype.type
     alpha = one(size - kernel) / one(count - 1)
     column = sample.reshape(-1, 1)
@@ -76,11 +76,19 @@ ROWS = {
 }
 
 
+def _entire(name: str, what: str, value: Any, rank: int) -> Shape:
+    """A number per dimension: one int for all, or exactly `rank` of them; a sequence of one is not enough here."""
+    given = numbers(name, what, value, rank)
+    if isinstance(value, (tuple, list)) and len(value) != rank:
+        raise refusal(RuntimeError, f"{name}: {what} must either be a single int, or a tuple of {rank} ints")
+    return given
+
+
 def _sizes(name: str, input: Any, rank: int, output_size: Any, output_ratio: Any) -> Shape:
     if output_size is None and output_ratio is None:
         raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
     if output_size is not None:
-        return numbers(name, "output_size", output_size, rank)
+        return _entire(name, "output_size", output_size, rank)
     ratio = tuple(output_ratio) if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * rank
     if len(ratio) != rank:
         raise ValueError(f"{name} requires output_ratio to either be a single number or {rank} numbers")
@@ -105,11 +113,12 @@ def _samples_of(name: str, input: Any, rank: int, samples: Any) -> Any:
 def _pooled(rank: int, input: Any, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Any) -> Any:
     name = f"fractional_max_pool{rank}d"
     sizes = _sizes(name, input, rank, output_size, output_ratio)
-    kernel = numbers(name, "kernel_size", kernel_size, rank)
+    kernel = _entire(name, "kernel_size", kernel_size, rank)
+    expect(min(kernel) > 0, f"{name}: kernel_size should be greater than zero, got {list(kernel)}")
     shape = tuple(input.shape)
     fits = len(shape) in (rank + 1, rank + 2) and 0 not in shape[1:]
     expect(fits, f"{name}: Expected {rank + 1}D or {rank + 2}D tensor with non-empty planes, but got: {list(shape)}")
-    expect(min(sizes) >= 1, f"{name}: output_size should be greater than zero, got {list(sizes)}")
+    expect(min(sizes) >= 0, f"{name}: output_size should not be negative, got {list(sizes)}")
     spare = 1 if rank == 3 else 0  # in three dimensions PyTorch wants one more
     for size, k, count in zip(shape[len(shape) - rank :], kernel, sizes, strict=True):
         fits = count + k - 1 + spare <= size

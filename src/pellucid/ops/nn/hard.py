@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from pellucid import dtypes
 from pellucid.core.primitive import elementwise
 from pellucid.core.record import bind
 from pellucid.ops.arguments import refusal
@@ -159,6 +160,8 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     >>> torch.hardshrink(torch.tensor([-2.0, 0.3, 1.0]))
     tensor([-2.,  0.,  1.])
     """
+    if input.array.dtype.itemsize == 2:  # computed in single precision, but compared with a number of their own
+        lambd = np.float64(lambd).astype(dtypes.as_numpy_dtype(input.array.dtype))
     return _hardshrink_row(input, float(lambd))
 
 

@@ -227,6 +227,8 @@ def normalised_back(
     bias: Shape,
 ) -> tuple[np.ndarray, Any, Any]:  # fmt: skip
     """The gradients of x, of the weight and of the bias, which has that shape."""
+    if not a.size:  # an empty batch has nothing to say
+        return np.zeros(a.shape, a.dtype), np.zeros(w.shape, w.dtype), np.zeros(bias, w.dtype)
     if norm_loops.fit(layout, g, a, w, moments):
         dx, dw, db = norm_loops.gradients(g, a, w, moments, layout, centred)
         return dx, _shaped(dw, w.shape), _shaped(db, bias)

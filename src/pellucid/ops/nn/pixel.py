@@ -5,7 +5,6 @@ All three split dimensions, put them in another order and merge them; so does th
 
 from typing import Any
 
-import numpy as np
 from numpy import ndarray
 
 from pellucid.core.primitive import multilinear
@@ -15,7 +14,7 @@ from pellucid.ops.operation import call, operation
 
 
 def _regroup(a: ndarray, split: Shape, order: Axes, merged: Shape) -> ndarray:
-    return np.ascontiguousarray(a.reshape(split).transpose(order)).reshape(merged)
+    return a.reshape(split).transpose(order).copy().reshape(merged)
 
 
 def _back(g: Any, shape: Shape, split: Shape, order: Axes) -> Any:

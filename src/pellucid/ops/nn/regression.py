@@ -9,7 +9,7 @@ import numpy as np
 from pellucid.core.primitive import elementwise
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
-from pellucid.ops.arguments import expect, refusal
+from pellucid.ops.arguments import expect, number, refusal
 from pellucid.ops.compare import only
 from pellucid.ops.complex_numbers import abs
 from pellucid.ops.elementwise import exp, log, xlogy
@@ -326,7 +326,7 @@ def gaussian_nll_loss(
     """
     if reduction not in REDUCTIONS:
         raise refusal(ValueError, f"{reduction} is not valid")
-    var = _variance_row(_variances(input, var), eps)
+    var = _variance_row(_variances(input, var), number(eps))
     apart = input - target
     loss = 0.5 * (log(var) + apart * apart / var)
     if full:

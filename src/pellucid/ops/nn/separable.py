@@ -113,6 +113,8 @@ def _zeros(a: ndarray, axis: int, size: int) -> ndarray:
 
 def apply(a: ndarray, maps: tuple[Map | None, ...]) -> ndarray:
     """Apply one map to each of the last dimensions, in the order that makes least work."""
+    if not any(maps):
+        return a.copy()  # a result has memory of its own
     for i in sorted(range(len(maps)), key=lambda i: _turn(maps[i], i)):
         map = maps[i]
         if map is not None:

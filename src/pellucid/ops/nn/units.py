@@ -223,6 +223,8 @@ def threshold(input: Any, threshold: float, value: float, inplace: bool = False)
 
 
 def _elu(a: ndarray, alpha: float, scale: float, slope: float) -> ndarray:
+    if slope < 0:  # CELU with a negative alpha: below 0 the exponential grows
+        return np.where(a > 0, a * scale, np.expm1(a * slope) * (alpha * scale)).astype(a.dtype)
     below = kernels.expm1_below(a if slope == 1 else np.asarray(a * a.dtype.type(slope)))
     below *= alpha * scale
     above = kernels.positive(a, np.empty_like(a))
@@ -233,6 +235,8 @@ def _elu(a: ndarray, alpha: float, scale: float, slope: float) -> ndarray:
 
 def _elu_slope(g: ndarray, a: ndarray, alpha: float, scale: float, slope: float) -> Any:
     """scale above 0; below, alpha * scale * slope times the exponential. Both meet if alpha * slope is 1."""
+    if slope < 0:
+        return g * np.where(a > 0, scale, np.exp(a * slope) * (alpha * scale * slope)).astype(a.dtype)
     result = np.multiply(a, slope, np.empty_like(a))
     np.exp(kernels.between(result, -np.inf, 0, result), result)
     result *= alpha * scale * slope

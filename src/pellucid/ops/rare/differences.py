@@ -83,8 +83,8 @@ def _along(f: Any, axis: int, step: Any, edge_order: int) -> Any:
 def _three(left: Any, middle: Any, right: Any, before: Any, after: Any) -> Any:
     """The slope of the parabola through three points, at the middle one."""
     both = before + after
-    outer = right * (before / (after * both)) - left * (after / (before * both))
-    return outer + middle * ((after - before) / (before * after))
+    inner = left * (-after / (before * both)) + middle * ((after - before) / (before * after))
+    return inner + right * (before / (after * both))  # added up in PyTorch's order: it rounds the same
 
 
 def _edge(edge: Any, near: Any, far: Any, first: Any, second: Any) -> Any:

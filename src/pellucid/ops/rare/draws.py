@@ -12,14 +12,16 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+from pellucid import dtypes
 from pellucid.core.attributes import concrete
 from pellucid.core.primitive import constant, elementwise
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops import streams
-from pellucid.ops.arguments import refusal
+from pellucid.ops.arguments import expect, refusal
 from pellucid.ops.operation import READS_VALUES, call, operation
 from pellucid.ops.random import source_of
+from pellucid.ops.search import underived
 from pellucid.ops.streams import Generator
 
 UNREPEATED = READS_VALUES | dict.fromkeys(
@@ -128,7 +130,8 @@ def one_binomial(count: float, chance: float, uniform: Next) -> float:
     waited, successes, rate = 0.0, 0, math.log1p(-chance)
     while True:  # the waiting time up to each success is geometric
         u = uniform()
-        waited += math.ceil(math.log(u) / rate) if u > 0 else math.inf
+        step = math.log(u) / rate if u > 0 else math.inf
+        waited += math.ceil(step) if step < math.inf else step  # of a very small chance it is beyond all numbers
         if waited > count:
             return float(successes)
         successes += 1
@@ -200,7 +203,7 @@ def poisson(input: Any, generator: Any = None) -> Tensor:
 
 
 @operation(
-    samples=lambda draw: [call(draw.integers(3, high=9).double(), draw(3, low=0.1, high=0.9))],
+    samples=lambda draw: [call(draw.integers(3, high=9).double(), draw(3, low=0.1, high=0.9).detach())],
     methods=(), unclaimed=UNREPEATED,
 )  # fmt: skip
 def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
@@ -211,8 +214,14 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
     tensor([3.])
     """
     tries, chance = concrete(count, "binomial()"), concrete(prob, "binomial()")
+    for what, given in (("count", count), ("prob", prob)):
+        if not given.is_floating_point():
+            label = dtypes.scalar_name(given.dtype)
+            raise refusal(ValueError, f"binomial only supports floating-point dtypes for {what}, got: {label}")
+    expect(tries.dtype == chance.dtype, f"Found dtype {chance.dtype} but expected {tries.dtype}")
     with _ahead(generator, np.broadcast(tries, chance).size) as stream:
-        return wrap(_drawn(lambda n, p: one_binomial(n, p, stream.uniform), tries.dtype, tries, chance))
+        drawn = _drawn(lambda n, p: one_binomial(n, p, stream.uniform), tries.dtype, tries, chance)
+    return underived("binomial", [count, prob], drawn)
 
 
 def _slope(a: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -261,7 +270,8 @@ def sample_dirichlet(input: Any, generator: Any = None) -> Tensor:
     concentration = concrete(input, "_sample_dirichlet()")
     parts = _gammas(concentration.astype(np.float64), generator, np.dtype(np.float64))
     shares = np.asarray(parts / parts.sum(-1, keepdims=True), concentration.dtype)
-    return wrap(np.maximum(shares, np.finfo(shares.dtype).tiny))
+    below_one = np.nextafter(shares.dtype.type(1), shares.dtype.type(0))  # 0 and 1 themselves are never drawn
+    return wrap(np.clip(shares, np.finfo(shares.dtype).tiny, below_one))
 
 
 @operation(

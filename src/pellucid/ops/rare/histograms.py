@@ -9,10 +9,11 @@ from numpy import ndarray
 from pellucid import return_types
 from pellucid.core.attributes import concrete
 from pellucid.core.tensor import Tensor, wrap
-from pellucid.ops.arguments import expect, name_of, refusal
+from pellucid.ops.arguments import expect, name_of, number, refusal
 from pellucid.ops.create import check_room
 from pellucid.ops.operation import READS_VALUES, call, operation
 from pellucid.ops.ranges import linspace
+from pellucid.ops.search import underived
 
 
 @operation(
@@ -31,6 +32,7 @@ def histogram(input: Any, bins: Any = 100, *, range: Any = None, weight: Any = N
     >>> torch.histogram(torch.tensor([1.0, 2.0, 1.0]), 2, range=(0.0, 3.0)).hist
     tensor([2., 1.])
     """
+    bins = number(bins)
     if isinstance(bins, bool) or not isinstance(bins, (int, Tensor)):
         raise refusal(TypeError, f"histogram(): argument 'bins' must be int or Tensor, not {type(bins).__name__}")
     points = _points(input, "histogram()").reshape(-1, 1)
@@ -38,7 +40,8 @@ def histogram(input: Any, bins: Any = 100, *, range: Any = None, weight: Any = N
     if weights is not None:
         _check_weight(points, weights, input.shape)
     edges = _edges(points, [bins], range)
-    return return_types.histogram(wrap(_counts(points, edges, weights, density)), wrap(edges[0]))
+    counts = underived("histogram", [input, weight], _counts(points, edges, weights, density))
+    return return_types.histogram(counts, wrap(edges[0]))
 
 
 @operation(
@@ -61,6 +64,7 @@ def histogramdd(input: Any, bins: Any, range: Any = None, weight: Any = None, de
     """
     expect(input.ndim >= 2, "torch.histogramdd: input tensor should have at least 2 dimensions")
     count = input.shape[-1]
+    bins = number(bins)
     wanted = [bins] * count if isinstance(bins, int) else list(bins)
     what = "histogramdd: The size of bins must be equal to the innermost dimension of the input."
     expect(len(wanted) == count, what)
@@ -100,6 +104,8 @@ def _edges(points: ndarray, bins: list[Any], range: Any) -> list[ndarray]:
     if range is not None:
         what = f"torch.histogramdd: for a {count}-dimensional histogram range should have {2 * count} elements"
         expect(len(range) == 2 * count, f"{what}, but got {len(range)}")
+        if any(isinstance(b, Tensor) for b in bins):
+            raise refusal(TypeError, "histogram(): a range goes with a number of bins, not with their edges")
     found = []
     for i, wanted in enumerate(bins):
         if isinstance(wanted, Tensor):

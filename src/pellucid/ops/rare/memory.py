@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from pellucid import dtypes
 from pellucid.core import aliasing
 from pellucid.core.attributes import concrete
 from pellucid.core.record import attach
@@ -13,6 +14,7 @@ from pellucid.core.views import current_node
 from pellucid.ops.arguments import expect, refusal, sizes_of
 from pellucid.ops.complex_numbers import both
 from pellucid.ops.create import check_room
+from pellucid.ops.formats import RANKS, check_format, order_of, shape_order
 from pellucid.ops.layout import geometry
 from pellucid.ops.operation import call, operation
 from pellucid.ops.reduce import sum
@@ -31,7 +33,10 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     expect(current_node(self) is None, "cannot resize variables that require grad")
     array = concrete(self, "resize_()")
     check_room("resize_", shape, array.dtype)
-    if shape != array.shape:
+    if memory_format is not None and check_format(memory_format, len(shape)):
+        moved = _resized(array, tuple(shape[i] for i in order_of(len(shape))))
+        self.array, self.window = moved.transpose(shape_order(len(shape))), None
+    elif shape != array.shape or memory_format is dtypes.contiguous_format:
         self.array, self.window = _resized(array, shape), None
     return self
 
@@ -42,6 +47,11 @@ def _resized(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     begin, needed = geometry(array)[2], prod(shape)
     if begin + needed <= memory.size and np.may_share_memory(memory, array):
         return memory[begin : begin + needed].reshape(shape)
+    if aliasing.is_exposed(memory):
+        raise refusal(
+            RuntimeError, "Trying to resize storage that is not resizable", "a NumPy array shares this memory",
+            "clone() the tensor first",
+        )  # fmt: skip
     larger = np.empty(needed, array.dtype)
     there = memory[begin:][:needed]
     larger[: there.size] = there
@@ -55,7 +65,14 @@ def resize_as_(self: Tensor, the_template: Any, *, memory_format: Any = None) ->
     >>> torch.arange(6).resize_as_(torch.zeros(2, 2)).shape
     torch.Size([2, 2])
     """
-    return resize_(self, tuple(the_template.shape))
+    if memory_format is dtypes.preserve_format:
+        memory_format = next((each for each in RANKS if _lies(the_template, each)), None)
+    return resize_(self, tuple(the_template.shape), memory_format=memory_format)
+
+
+def _lies(tensor: Any, memory_format: Any) -> bool:
+    """Whether a tensor's memory has a format that is not the one of all tensors."""
+    return tensor.is_contiguous(memory_format=memory_format) and not tensor.is_contiguous()
 
 
 @operation(

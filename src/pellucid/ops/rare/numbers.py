@@ -146,7 +146,7 @@ def hash_tensor(input: Any, dim: Any = (), *, keepdim: bool = False, mode: int =
     expect(mode == 0, f"Unknown hash_tensor mode: {mode}")
     if input.array.dtype.kind == "c":
         raise refusal(NotImplementedError, f"\"xor_sum_cpu\" not implemented for '{name_of(input)}'")
-    everything = dim is None or dim == () or dim == []
+    everything = dim is None or (isinstance(dim, (tuple, list)) and not dim)
     what = "hash_tensor: Expected reduction dim to be specified for input.numel() == 0."
     expect(not everything or input.numel() > 0, what)
     axes = normal(dim, input.ndim)

@@ -13,7 +13,7 @@ from pellucid.core.kinds import plain
 from pellucid.core.primitive import constant
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
-from pellucid.ops.arguments import expect, name_of, refusal
+from pellucid.ops.arguments import expect, name_of, number, refusal
 from pellucid.ops.create import check_room, made
 from pellucid.ops.flat_index import index_row
 from pellucid.ops.operation import COMPOSED, call, operation
@@ -99,9 +99,10 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     if not isinstance(indices, Tensor) or indices.array.dtype.kind not in "iu":
         shown = indices.dtype if isinstance(indices, Tensor) else type(indices).__name__  # type: ignore[attr-defined]
         raise refusal(TypeError, f"expected 'indices' to be integer dtype, but got {shown}")
-    if not isinstance(shape, (int, tuple, list)):
+    shape = [number(size) for size in shape] if isinstance(shape, (tuple, list)) else number(shape)
+    if not isinstance(shape, (int, list)):
         raise refusal(TypeError, f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
-    sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
+    sizes = tuple(shape) if isinstance(shape, list) else (shape,)
     for size in sizes:
         if not isinstance(size, int):
             raise refusal(TypeError, f"expected 'shape' sequence to only contain ints, but got {type(size)}")

@@ -1,17 +1,19 @@
 """Methods of Tensor that few scripts call, and those whose time is over."""
 
+import math
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from pellucid.core.attributes import concrete
 from pellucid.core.inplace import overwrite
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.dtypes import memory_format
 from pellucid.ops.arguments import refusal
 from pellucid.ops.operation import OPERATIONS, attach
+from pellucid.ops.status import mapped
+from pellucid.ops.storage import UntypedStorage
 
 
 def dense_dim(self: Tensor) -> int:
@@ -60,9 +62,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any]
     >>> torch.tensor([-3.0, 0.5]).map2_(low, high, lambda x, a, b: min(max(x, a), b))
     tensor([0.0000, 0.5000])
     """
-    arrays = np.broadcast_arrays(*(concrete(each, "map2_") for each in (self, x, y)))
-    values = [callable(*each) for each in zip(*(array.reshape(-1).tolist() for array in arrays), strict=True)]
-    return overwrite(self, wrap(np.array(values, self.array.dtype).reshape(self.array.shape)), "map2_")
+    return mapped(self, (x, y), callable, "map2_")
 
 
 def polygamma_(self: Tensor, n: int) -> Tensor:
@@ -71,17 +71,37 @@ def polygamma_(self: Tensor, n: int) -> Tensor:
     return overwrite(self, OPERATIONS["polygamma"].function(n, self), "polygamma_")
 
 
-def set_(self: Tensor, source: Any = None) -> Tensor:
-    """Look at another tensor's memory from now on; without one, at none.
+def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+    """Look at other memory from now on: a tensor's, or a storage's from an offset on; without one, at none.
 
     >>> import pellucid as torch
     >>> torch.ones(3).set_(torch.zeros(2))
     tensor([0., 0.])
+    >>> torch.empty(0).set_(torch.arange(6.0).untyped_storage(), 1, (2, 2), (2, 1))
+    tensor([[1., 2.],
+            [3., 4.]])
     """
-    if source is not None and not isinstance(source, Tensor):
-        raise TypeError(f"set_(): argument 'source' must be Tensor, not {type(source).__name__}")
-    self.data = wrap(np.empty(0, self.array.dtype)) if source is None else source  # type: ignore[attr-defined]
+    if source is not None and not isinstance(source, (Tensor, UntypedStorage)):
+        raise TypeError(f"set_(): argument 'source' must be Tensor or Storage, not {type(source).__name__}")
+    kind = getattr(source, "dtype", self.dtype)
+    if kind != self.dtype:
+        raise refusal(RuntimeError, f"Could not set tensor of type {kind} to a tensor of type {self.dtype}")
+    if source is None:
+        source = wrap(np.empty(0, self.array.dtype))
+    elif size is not None or isinstance(source, UntypedStorage):
+        memory = source.untyped_storage() if isinstance(source, Tensor) else source  # type: ignore[attr-defined]
+        source = _window(wrap(memory._owner.ravel("K").view(self.array.dtype)), storage_offset, size, stride)
+    self.data = source  # type: ignore[attr-defined]
     return self
+
+
+def _window(memory: Any, offset: int, size: Any, stride: Any) -> Any:
+    """A part of some memory, by default all of it from an offset on, in order."""
+    if size is None:
+        return memory[offset:]
+    sizes = (size,) if isinstance(size, int) else tuple(size)
+    steps = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))] if stride is None else stride
+    return memory.as_strided(sizes, (steps,) if isinstance(steps, int) else steps, offset)
 
 
 def to_sparse_coo(self: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from pellucid.core.inplace import computed_into
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.core.tensor import wrap
@@ -97,13 +98,15 @@ def frobenius_norm(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     return norm(input, "fro", None if dim in ((), []) else dim, keepdim)
 
 
-def nuclear_norm(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def nuclear_norm(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The sum of a matrix's singular values.
 
     >>> import pellucid as torch
     >>> torch.nuclear_norm(torch.eye(3))
     tensor(3.)
     """
+    if out is not None:
+        return computed_into(out, norm, (input, "nuc", dim, keepdim), name="nuclear_norm")
     return norm(input, "nuc", dim, keepdim)
 
 

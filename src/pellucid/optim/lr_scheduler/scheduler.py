@@ -194,16 +194,16 @@ def set_value(group: Group, name: str, value: Any) -> None:
 
 
 def for_each_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
-    """One value per group, of one for all or of a list of them."""
+    """One value per group, of one for all or of a list of them, in copies: the caller may go on with his tensors."""
     groups = optimizer.param_groups
     if not isinstance(value, (list, tuple)):
-        return [value] * len(groups)
+        return [_copied(value) for _ in groups]
     if len(value) != len(groups):
         raise ValueError(
             f"{name} must have the same length as optimizer.param_groups. "
             f"{name} has {len(value)} values, param_groups has {len(groups)}."
         )
-    return list(value)
+    return [_copied(each) for each in value]
 
 
 def notice_steps(optimizer: Optimizer) -> None:

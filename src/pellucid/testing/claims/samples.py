@@ -31,8 +31,8 @@ def distinct_operations() -> dict[str, Operation]:
     seen: set[int] = set()
     result = {}
     for name, operation in OPERATIONS.items():
-        if id(operation.function) not in seen:
-            seen.add(id(operation.function))
+        if id(operation.shared) not in seen:
+            seen.add(id(operation.shared))
             result[name] = operation
     return result
 

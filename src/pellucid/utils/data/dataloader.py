@@ -12,7 +12,7 @@ from itertools import count, cycle, repeat
 from typing import Any, Generic, TypeVar
 
 from pellucid import dtypes
-from pellucid.core.provenance import here
+from pellucid.core.provenance import here, warn
 from pellucid.errors import explain
 from pellucid.ops.create import empty
 from pellucid.utils.data.collate import default_collate, default_convert
@@ -54,8 +54,9 @@ class DataLoader(Generic[T]):
         self.pin_memory, self.pin_memory_device, self.in_order = pin_memory, pin_memory_device, in_order
         self.worker_init_fn, self.generator = worker_init_fn, generator
         self.persistent_workers = persistent_workers
-        self.multiprocessing_context = multiprocessing_context
+        self.multiprocessing_context = _checked_context(multiprocessing_context, num_workers)
         self._is_iterable = isinstance(dataset, IterableDataset)
+        self._announced: int | None = None  # the length that an iterable dataset said it has, if it was asked
         if self._is_iterable:
             _check_iterable(shuffle, sampler, batch_sampler)
         if sampler is not None and shuffle:
@@ -109,7 +110,10 @@ class DataLoader(Generic[T]):
         return self._iterator  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
-        return self._length()()
+        count = self._length()()
+        if self._is_iterable:
+            self._announced = count
+        return count
 
     def _length(self) -> Callable[[], int]:
         """The number of batches, as a function that does not hold the loader: its iterator keeps it."""
@@ -141,6 +145,28 @@ def _check_numbers(num_workers: int, timeout: float, prefetch_factor: int | None
         raise ValueError("persistent_workers option needs num_workers > 0")
 
 
+def _checked_context(context: Any, num_workers: int) -> Any:
+    """How workers are started: the name of a way to do it, or what multiprocessing gives for a name."""
+    if context is None:
+        return None
+    if num_workers == 0:
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
+            "num_workers=0"
+        )
+    methods = multiprocessing.get_all_start_methods()
+    if isinstance(context, str) and context not in methods:
+        raise ValueError(
+            f"multiprocessing_context option should specify a valid start method in {methods}, but got {context!r}"
+        )
+    if not isinstance(context, (str, multiprocessing.context.BaseContext)):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string specifying the start method, "
+            f"but got multiprocessing_context={context}"
+        )
+    return context
+
+
 def _check_iterable(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
     for name, value in (("shuffle", shuffle or None), ("sampler", sampler), ("batch_sampler", batch_sampler)):
         if value is not None:
@@ -154,26 +180,51 @@ def _base_seed(loader: Any) -> int:
     return int(empty((), dtype=dtypes.int64).random_(generator=loader.generator).item())
 
 
-class SingleProcess(Iterator[Any]):
+class Pass(Iterator[Any]):
+    """The batches of one pass, counted: an iterable dataset may have more of them than it said."""
+
+    _given = 0
+
+    def __init__(self, loader: Any) -> None:
+        self._announced = loader._announced
+
+    def __next__(self) -> Any:
+        batch = self._next()
+        self._given += 1
+        if self._announced is not None and self._given > self._announced:
+            warn(
+                f"Length of IterableDataset was reported to be {self._announced} batches (when accessing "
+                f"len(dataloader)), but {self._given} have been fetched: __len__ says too little, or each of several "
+                "workers gives everything (get_worker_info() says which one it is)"
+            )
+        return batch
+
+    def _next(self) -> Any:
+        raise NotImplementedError
+
+
+class SingleProcess(Pass):
     """The batches of one pass, fetched when they are asked for."""
 
     def __init__(self, loader: Any) -> None:
+        super().__init__(loader)
         self._sampler = iter(loader._index_sampler)
         self._length = loader._length()
         self._base_seed = _base_seed(loader)
         self._fetcher = Fetcher(loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last)
 
-    def __next__(self) -> Any:
+    def _next(self) -> Any:
         return self._fetcher.fetch(next(self._sampler))
 
     def __len__(self) -> int:
         return int(self._length())
 
 
-class Workers(Iterator[Any]):
+class Workers(Pass):
     """The batches of one pass, fetched by processes some steps ahead and given out in order."""
 
     def __init__(self, loader: Any) -> None:
+        super().__init__(loader)
         context = loader.multiprocessing_context
         if context is None or isinstance(context, str):
             context = multiprocessing.get_context(context or START_METHOD)
@@ -213,6 +264,7 @@ class Workers(Iterator[Any]):
         while self._waiting.keys() - self._arrived.keys():
             self._receive()
         self._sampler = iter(loader._index_sampler)
+        self._announced, self._given = loader._announced, 0
         _base_seed(loader)
         for tasks in self._tasks:
             tasks.put((-1, Restart()))
@@ -231,7 +283,7 @@ class Workers(Iterator[Any]):
         self._waiting[batch] = number
         self._tasks[number].put((batch, indices))
 
-    def __next__(self) -> Any:
+    def _next(self) -> Any:
         while True:
             if self._next_out not in self._waiting:
                 if not self._persistent:
@@ -248,8 +300,7 @@ class Workers(Iterator[Any]):
                 continue
             self._ask()
             if isinstance(value, Failure):
-                self._finalizer()
-                value.reraise()
+                value.reraise()  # who goes on after the error gets the next batch
             return value
 
     def _receive(self) -> None:

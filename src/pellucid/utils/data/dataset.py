@@ -98,8 +98,26 @@ class StackDataset(Dataset[Any]):
             return {name: dataset[index] for name, dataset in self.datasets.items()}
         return tuple(dataset[index] for dataset in self.datasets)
 
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        """Several items at once: of each dataset that can, all of its items in one call."""
+        named = isinstance(self.datasets, dict)
+        columns = [_several(each, indices) for each in (self.datasets.values() if named else self.datasets)]
+        rows = zip(*columns, strict=True)
+        return [dict(zip(self.datasets, row, strict=True)) for row in rows] if named else list(rows)
+
     def __len__(self) -> int:
         return self._length
+
+
+def _several(dataset: Any, indices: list[int]) -> Any:
+    """Some items of a dataset, in one call if it has one for that."""
+    fetch = getattr(dataset, "__getitems__", None)
+    if not callable(fetch):
+        return [dataset[i] for i in indices]
+    found = fetch(indices)
+    if len(found) != len(indices):
+        raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(found)}")
+    return found
 
 
 class ConcatDataset(Dataset[T]):
@@ -170,6 +188,12 @@ class Subset(Dataset[T]):
     """
 
     def __init__(self, dataset: Dataset[T], indices: Sequence[int]) -> None:
+        kind = type(self)
+        if kind.__getitem__ is not Subset.__getitem__ and kind.__getitems__ is Subset.__getitems__:
+            raise NotImplementedError(
+                f"{kind.__name__} overrides __getitem__ but not __getitems__, which a DataLoader calls for a batch: "
+                "its items would bypass the __getitem__ that was written. Override both"
+            )
         self.dataset = dataset
         self.indices = indices
 

@@ -133,10 +133,9 @@ def work(
     while (task := next_task(tasks, parent)) is not None:
         batch, indices = task
         if isinstance(indices, Restart):
-            fetcher = Fetcher(dataset, batched, collate, drop_last)
+            fetcher, failure = Fetcher(dataset, batched, collate, drop_last), None
             continue
         results.put((batch, number, failure or _fetched(fetcher, indices, where)))
-        failure = None
     results.cancel_join_thread()
 
 

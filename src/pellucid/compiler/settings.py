@@ -1,0 +1,32 @@
+"""Settings of PyTorch's compiler that scripts make for a while."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+def patching(module: str) -> Callable[..., Any]:
+    """The function `patch` of a module of settings: a context, and a decorator, inside which they are others.
+
+    >>> from pellucid._dynamo import config
+    >>> with config.patch(cache_size_limit=64):
+    ...     config.cache_size_limit
+    64
+    >>> config.cache_size_limit
+    8
+    """
+
+    @contextmanager
+    def patch(name: Any = None, value: Any = None, **changes: Any) -> Iterator[None]:
+        given = name if isinstance(name, dict) else {} if name is None else {name: value}
+        settings = vars(sys.modules[module])
+        before = settings.copy()
+        settings.update(given, **changes)
+        try:
+            yield
+        finally:
+            settings.clear()
+            settings.update(before)
+
+    return patch
