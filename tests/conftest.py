@@ -6,8 +6,8 @@ import os
 # so results are equal from run to run, and two xdist workers do not fight over two cores.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
-# The oracle computes as on a processor with AVX2, whatever this one has: with AVX-512 PyTorch's gelu of infinity is NaN,
-# and convolutions of bfloat16 skip what they pad with.
+# The oracle computes as on a processor with AVX2, whatever this one has: with AVX-512 PyTorch's gelu of infinity is
+# NaN, and its convolutions of bfloat16 skip what they pad with.
 os.environ.update(ATEN_CPU_CAPABILITY="avx2", ONEDNN_MAX_CPU_ISA="AVX2", MKL_ENABLE_INSTRUCTIONS="AVX2")
 
 import importlib.util  # noqa: E402
