@@ -7,7 +7,7 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core.modes import Mode
-from pellucid.core.primitive import Primitive
+from pellucid.core.primitive import Primitive, as_written
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor
 from pellucid.errors import AnomalyError, explain
@@ -36,7 +36,7 @@ def check_forward(p: Primitive, tensors: Sequence[Tensor], out: Tensor) -> None:
     values = ", ".join(_value_at(t.array, index, out.array.shape) for t in tensors)
     raise AnomalyError(
         explain(
-            f"{p.name} returned {label} at index {index}",
+            f"{as_written(p.name)} returned {label} at index {index}",
             str(here()),
             f"inputs of shape {shapes}; the input there was {values}",
             "look at the values that reach this line: the first bad number is made here",
@@ -73,7 +73,7 @@ def explained(p: Primitive, arrays: Sequence[Any], params: tuple[Any, ...], erro
         f"{shape} {dtypes.from_numpy_dtype(a.dtype)}" for shape, a in zip(shapes, arrays, strict=True)
     )
     why, try_ = p.hint(shapes, params) if p.hint is not None else (str(error), None)
-    what = f"{p.name.removesuffix('_with_bias')}: cannot take {described}"  # users know one linear, with or without
+    what = f"{as_written(p.name)}: cannot take {described}"
     if isinstance(error, TypeError) and "not supported for the input types" in str(error):  # NumPy has no such loop
         found = dtypes.scalar_name(dtypes.from_numpy_dtype(arrays[0].dtype))
         what = f"\"{p.name}_cpu\" not implemented for '{found}': cannot take {described}"

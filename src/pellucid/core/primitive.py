@@ -10,6 +10,7 @@ conjugate of the Wirtinger derivative), so a rule is written as for real numbers
 """
 
 import operator
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -108,6 +109,18 @@ def takes_params(p: Primitive) -> bool:
 def same(g: Array) -> Array:
     """The rule of an input that is passed on as it is; the walk knows it and saves the call."""
     return g
+
+
+SUFFIX = re.compile(r"_(all|(of_)?number|dim|with_bias|bias|row)$|(?<=squeeze)\d$")
+
+
+def as_written(name: str) -> str:
+    """The name of a row as users write it.
+
+    >>> as_written("sum_all"), as_written("linear_with_bias"), as_written("pow_number")
+    ('sum', 'linear', 'pow')
+    """
+    return SUFFIX.sub("", name)
 
 
 def backward_name(name: str) -> str:

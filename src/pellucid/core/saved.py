@@ -14,7 +14,7 @@ from pellucid.core import aliasing, modes
 from pellucid.core.keep import arguments
 from pellucid.core.kinds import Kind
 from pellucid.core.packing import Packed, leaves_of, packed_value, unpacked
-from pellucid.core.primitive import INPUTS, kept_names
+from pellucid.core.primitive import INPUTS, as_written, kept_names
 from pellucid.core.provenance import Place
 from pellucid.core.tensor import Freed, Leaf, Node, Tensor, extra_of, pick, wrap
 from pellucid.errors import FreedGraphError, InplaceError, explain
@@ -260,7 +260,7 @@ def overwritten(node: Node, name: str, array: Any, by: str, place: Place | None)
     what = ROLES.get(name, "one of its inputs")
     version = f", version {aliasing.version_of(array)}" if isinstance(array, ndarray) else ""
     message = explain(
-        f"backward of {node.primitive.name} needs {what}, but that was overwritten by {by}",
+        f"backward of {as_written(node.primitive.name)} needs {what}, but that was overwritten by {by}",
         f"saved at {node.place}" + (f"\n         overwritten at {place}" if place is not None else ""),
         "one of the variables needed for gradient computation has been modified by an inplace operation "
         f"(shape {tuple(array.shape)}{version})",

@@ -158,7 +158,7 @@ class _Walk:
 
 # --- the terms of a loss
 
-ADDING = frozenset(("add", "sub", "rsub", "rsub_number", "neg", "clone", "add_number", "sub_number"))
+ADDING = frozenset(("add", "sub", "rsub", "rsub_number", "neg", "clone"))
 JOINING = frozenset(("stack", "cat"))
 REDUCING = frozenset(("sum", "sum_all", "mean", "mean_all"))
 

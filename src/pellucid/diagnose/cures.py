@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pellucid.diagnose.naming import SUFFIX
+from pellucid.core.primitive import as_written
 
 __all__ = ["Symptom", "cure_of", "meeting"]
 
@@ -25,7 +25,7 @@ class Symptom(NamedTuple):
     @property
     def name(self) -> str:
         """The operation as users write it: `pow`, not `pow_number`."""
-        return SUFFIX.sub("", self.row)
+        return as_written(self.row)
 
 
 Cure = tuple[str, str, str]  # code, cause, fix

@@ -13,10 +13,9 @@ import numpy as np
 
 from pellucid.core.aliasing import tick
 from pellucid.core.function import no_forward
-from pellucid.core.primitive import Primitive
+from pellucid.core.primitive import Primitive, as_written
 from pellucid.core.provenance import Place
 from pellucid.diagnose.finding import Spot
-from pellucid.diagnose.naming import SUFFIX
 
 FLOAT = np.dtype(np.float32)
 ndarray, isfinite, sqrt = np.ndarray, math.isfinite, math.sqrt  # asked for with every operation
@@ -82,7 +81,7 @@ class Operation:
     @property
     def name(self) -> str:
         """Its name as users write it: `sum`, not `sum_all`."""
-        return SUFFIX.sub("", self.op)
+        return as_written(self.op)
 
     @property
     def output(self) -> Value:
@@ -180,7 +179,7 @@ class Flow:
     @property
     def name(self) -> str:
         """The operation's name as users write it."""
-        return SUFFIX.sub("", self.op)
+        return as_written(self.op)
 
 
 @dataclass(slots=True, eq=False)

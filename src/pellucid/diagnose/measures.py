@@ -19,7 +19,7 @@ WEIGHTED = {
 }  # fmt: skip
 REDUCING = frozenset((
     "sum", "sum_all", "mean", "mean_all", "mul", "div", "add", "sub", "neg", "pow_number", "reshape", "view", "select",
-    "add_number", "sub_number", "mul_number", "div_number",
+    "mul_number", "div_number",
     "unsqueeze", "squeeze", "newaxis", "cast", "stack", "cat", "expand", "where", "nansum", "clone",
 ))  # fmt: skip
 

@@ -14,6 +14,7 @@ from operator import itemgetter
 from types import CodeType, FrameType
 from typing import Any
 
+from pellucid.core.primitive import as_written
 from pellucid.core.provenance import Place
 from pellucid.core.tensor import PICK, Leaf, Node, Tensor
 from pellucid.nn.modules.calls import CALLS, module_of, running
@@ -72,14 +73,13 @@ def _expression(filename: str, code: CodeType, lasti: int) -> str:  # equal code
     return " ".join(part.decode(errors="replace").strip() for part in lines)
 
 
-SUFFIX = re.compile(r"_(all|(of_)?number|dim|with_bias|bias|row)$|(?<=squeeze)\d$")
 INDEXING = re.compile(r"select|slice|index|gather|take|narrow|getitem|unsqueeze|alias|diagonal")
 
 
 def operation_of(node: Node) -> str:
     """The name of an operation as users write it: `sum`, not `sum_all`."""
     node = node.inputs[0] if node.primitive is PICK else node  # type: ignore[assignment]
-    return SUFFIX.sub("", node.primitive.name)
+    return as_written(node.primitive.name)
 
 
 @lru_cache(maxsize=4096)

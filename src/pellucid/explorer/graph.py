@@ -20,12 +20,12 @@ INFIX = {
 }  # fmt: skip
 SPELLED = {
     "neg": "-{0}", "pow_number": "{0} ** {1}", "pow_of_number": "{1} ** {0}", "reciprocal": "1 / {0}",
-    "add_number": "{0} + {1}", "sub_number": "{0} - {1}", "mul_number": "{0} * {1}", "div_number": "{0} / {1}",
+    "mul_number": "{0} * {1}", "div_number": "{0} / {1}",
     "detach": "{0}.detach()", "t": "{0}.T", "pick": "{0}[{1}]",
 }  # fmt: skip
 
 OPEN = frozenset((  # spelled without parentheses around them
-    "neg", "pow_number", "pow_of_number", "reciprocal", "add_number", "sub_number", "mul_number", "div_number",
+    "neg", "pow_number", "pow_of_number", "reciprocal", "mul_number", "div_number",
 ))  # fmt: skip
 
 # The rows that the page computes by itself when a value is changed: static/interpreter.js has the same list.

@@ -8,10 +8,10 @@ import numpy as np
 from pellucid.core.backward import no_graph, oldest_first
 from pellucid.core.keep import arguments
 from pellucid.core.kinds import Kind
-from pellucid.core.primitive import INPUTS, TABLE, kept_names
+from pellucid.core.primitive import INPUTS, TABLE, as_written, kept_names
 from pellucid.core.tensor import PICK, Bundle, Freed, Leaf, Node, Tensor, wrap
 from pellucid.core.views import current_node
-from pellucid.diagnose.naming import SUFFIX, Names, operation_of
+from pellucid.diagnose.naming import Names, operation_of
 from pellucid.diagnose.pulling import norm
 from pellucid.diagnose.step import MAPS, Step
 from pellucid.diagnose.steps import BackwardSteps
@@ -226,7 +226,7 @@ class Builder:
     def input_of(self, tensor: Tensor, item: Item, slot: int) -> "Item | float | None":
         """A number that the user wrote in the formula stays in the formula; halves of our operations are not shown."""
         made = self.watch.without_graph.get(id(tensor.array)) if tensor.node is None else None
-        if made is not None and SUFFIX.sub("", made[0].primitive.name) not in OPERATIONS:
+        if made is not None and as_written(made[0].primitive.name) not in OPERATIONS:
             item.hidden[slot] = tensor
             return None
         source = self.item_of(tensor)

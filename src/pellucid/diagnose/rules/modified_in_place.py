@@ -1,17 +1,13 @@
 """modified-in-place: a value that backward needs was changed."""
 
-import re
 from collections.abc import Iterable
 
 from pellucid.diagnose.events import Backward, Update
 from pellucid.diagnose.finding import Finding, Related, Spot
-from pellucid.diagnose.naming import SUFFIX
 from pellucid.diagnose.rewriting import out_of_place
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 from pellucid.errors import InplaceError
-
-NEEDS = re.compile(r"(backward of )(\w+)")
 
 
 class ModifiedInPlace(Rule):
@@ -44,7 +40,7 @@ class ModifiedInPlace(Rule):
         step = any(isinstance(event, Update) and event.spot == written for event in trace.loop)
         return Finding(
             self.code, written, "this line changes in place a value that backward still needs",
-            f"{_as_written(error)} (saved at line {saved.line}, changed at line {written.line})",
+            f"{str(error).splitlines()[0]} (saved at line {saved.line}, changed at line {written.line})",
             "step after the backward, or compute the loss anew after the step" if step else
             _anew(written.code, saved),
             related=(
@@ -117,11 +113,6 @@ for _ in range(6):
     optimizer.step()
 """,
     )
-
-
-def _as_written(error: InplaceError) -> str:
-    """What the error says, with the operation as users write it: `linear`, not `linear_with_bias`."""
-    return NEEDS.sub(lambda needs: needs[1] + SUFFIX.sub("", needs[2]), str(error).splitlines()[0])
 
 
 def _anew(code: str, saved: Spot) -> str:
