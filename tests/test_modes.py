@@ -269,3 +269,26 @@ def test_zeros_made_for_unused_inputs_can_be_differentiated():
     (second,) = torch.autograd.grad(slope, x, create_graph=True, materialize_grads=True)
     (third,) = torch.autograd.grad(second, x, materialize_grads=True)
     assert second.item() == third.item() == 0.0
+
+
+def test_a_view_of_an_ordinary_tensor_under_inference_mode_is_ordinary():
+    x, weight = torch.ones(3), torch.ones(3, requires_grad=True)
+    with torch.inference_mode():
+        part, scaled, of_weight = x[:2], x * 2, weight[:2]
+        part_of_scaled = scaled[:2]
+    assert not part.is_inference() and part._is_view() and scaled.is_inference() and part_of_scaled.is_inference()
+    assert not of_weight.is_inference()
+    (weight[:2] * part).sum().backward()
+    assert weight.grad.tolist() == [1.0, 1.0, 0.0]
+    part.add_(1)
+    assert x.tolist() == [2.0, 2.0, 1.0]
+    with pytest.raises(RuntimeError, match="inference"):
+        weight[:2] * part_of_scaled
+
+
+@pytest.mark.parametrize(("factor", "dtype"), [(2.0, torch.complex64), (1j, torch.float32), (1j, torch.complex128)])
+def test_a_gradient_is_complex_where_the_output_is(factor, dtype):
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="required to have the same dtype"):
+        (x * torch.tensor(factor)).backward(torch.ones(2, dtype=dtype))
+    assert x.grad is None

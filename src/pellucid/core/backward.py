@@ -384,6 +384,15 @@ def given(tensor: Tensor, gradient: Any, create_graph: bool) -> Any:
             )
         )
     if gradient.array.dtype != tensor.array.dtype:
+        if "c" in (np.dtype(gradient.array.dtype).kind, np.dtype(tensor.array.dtype).kind):
+            raise RuntimeError(
+                explain(
+                    "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in "
+                    f"dtype: the gradient is {gradient.dtype} and the output is {tensor.dtype}",
+                    str(here()),
+                    try_=f"gradient.to({tensor.dtype})",
+                )
+            )
         gradient = gradient.to(tensor.dtype)
     return gradient if create_graph else gradient.array
 

@@ -367,8 +367,9 @@ def _output(
 ) -> Tensor:
     """Wrap one result (`which` of how many); a view also remembers what it looks at."""
     out = joined(p, tensors, node, which, y, mode)
-    if p.view and not mode.inference and shares_memory(y, tensors[0].array):
-        forbids = "" if mode.grad else "it was made under no_grad"
+    made_for_inference = mode.inference and out.cut is mode
+    if p.view and not made_for_inference and shares_memory(y, tensors[0].array):
+        forbids = "" if mode.grad else f"it was made under {mode.by or 'no_grad'}"
         out.window = view_of(tensors[0], p, params, forbids or (MULTI_VIEW.format(p.name) if p.outputs != 1 else ""))
     return out
 
@@ -396,7 +397,9 @@ def _why_cut(p: Primitive, tensors: Sequence[Tensor], mode: Mode) -> Any:
     if region is not None and region.open and sources:
         crossed(region, p.name, sources)
     if mode.inference:
-        return mode
+        if not p.view or any(isinstance(tensor.cut, Mode) and tensor.cut.inference for tensor in tensors):
+            return mode
+        mode = mode.beyond  # a view of an ordinary tensor is one too
     if not sources:
         cuts = [tensor.cut if p.view else tensor.cut.beyond for tensor in tensors if tensor.cut is not None]
         return cuts[0] if cuts else None
