@@ -52,13 +52,13 @@ def _mask(floating: str) -> str:
     """A function: the lanes below a count."""
     lanes = LANES[floating]
     return f"""
-declare i32 @llvm.smin.i32(i32, i32)
-declare i32 @llvm.smax.i32(i32, i32)
 define internal <{lanes} x i1> @below(i64 %count) alwaysinline {{
-  %short = trunc i64 %count to i32
-  %most = call i32 @llvm.smin.i32(i32 %short, i32 {lanes})
-  %some = call i32 @llvm.smax.i32(i32 %most, i32 0)
-  %bit = shl i32 1, %some
+  %few = icmp slt i64 %count, {lanes}
+  %most = select i1 %few, i64 %count, i64 {lanes}
+  %any = icmp sgt i64 %most, 0
+  %some = select i1 %any, i64 %most, i64 0
+  %short = trunc i64 %some to i32
+  %bit = shl i32 1, %short
   %bits = sub i32 %bit, 1
   %narrow = trunc i32 %bits to i{lanes}
   %mask = bitcast i{lanes} %narrow to <{lanes} x i1>
