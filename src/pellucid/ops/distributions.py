@@ -45,7 +45,7 @@ def _check_std(std: float) -> None:
         raise refusal(RuntimeError, f"normal expects std >= 0.0, but found std {std:g}")
 
 
-def _drawn(name: str, grad_name: str) -> Any:
+def drawn(name: str, grad_name: str) -> Any:
     """A row (parameter, what was drawn): the draw itself, whose derivative by the parameter PyTorch calls zero."""
     return bind(
         elementwise(
@@ -55,8 +55,8 @@ def _drawn(name: str, grad_name: str) -> Any:
     )  # fmt: skip
 
 
-drawn_normal_row = _drawn("drawn_normal", "NormalBackward3")
-drawn_bernoulli_row = _drawn("drawn_bernoulli", "BernoulliBackward0")
+drawn_normal_row = drawn("drawn_normal", "NormalBackward3")
+drawn_bernoulli_row = drawn("drawn_bernoulli", "BernoulliBackward0")
 
 
 def normal(

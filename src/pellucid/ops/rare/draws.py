@@ -19,6 +19,7 @@ from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops import streams
 from pellucid.ops.arguments import expect, refusal
+from pellucid.ops.distributions import drawn
 from pellucid.ops.operation import READS_VALUES, call, operation
 from pellucid.ops.random import source_of
 from pellucid.ops.search import underived
@@ -184,6 +185,9 @@ def one_gamma(concentration: float, uniform: Next, normal: Next) -> float:
             return scale * d * v
 
 
+drawn_poisson_row = drawn("drawn_poisson", "PoissonBackward0")
+
+
 @operation(
     samples=lambda draw: [call(draw(2, 3, low=0.5, high=9.0)), call(draw(4, low=0.1, high=1.0)), call(draw(0))],
     methods=(), unclaimed=UNREPEATED,
@@ -199,7 +203,8 @@ def poisson(input: Any, generator: Any = None) -> Tensor:
     if rate.size and rate.min() < 0:
         raise refusal(RuntimeError, "invalid Poisson rate, expected rate to be non-negative")
     with _ahead(generator, rate.size) as stream:
-        return wrap(_drawn(lambda mean: one_poisson(mean, stream.uniform), rate.dtype, rate))
+        result = wrap(_drawn(lambda mean: one_poisson(mean, stream.uniform), rate.dtype, rate))
+    return drawn_poisson_row(input, result) if input.requires_grad else result  # type: ignore[no-any-return]
 
 
 @operation(
