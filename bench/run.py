@@ -250,15 +250,18 @@ def machine(libraries: dict) -> dict[str, str]:
     """What a reader needs to compare two reports."""
     cores = str(os.cpu_count())
     blas_threads = os.environ.get("OPENBLAS_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS")
+    told = os.environ.get("OPENBLAS_CORETYPE")  # the processor whose code it is to run
     facts = {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}, {cores} cores, {_load()}",
-        "numpy": f"{numpy.__version__}, BLAS threads {blas_threads or f'{cores} (default)'}",
+        "numpy": f"{numpy.__version__}, BLAS threads {blas_threads or f'{cores} (default)'}"
+        + (f", OPENBLAS_CORETYPE={told}" if told else ""),
         "pellucid": pellucid.__version__,
     }
     if "torch" in libraries:
         torch = libraries["torch"]
-        facts["torch"] = f"{torch.__version__}, threads {torch.get_num_threads()}"
+        vectors = torch.backends.cpu.get_cpu_capability()
+        facts["torch"] = f"{torch.__version__}, threads {torch.get_num_threads()}, {vectors}"
     else:
         facts["torch"] = "not installed: only Pellucid is measured (pip install torch==2.13.0)"
     return facts
