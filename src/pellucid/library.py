@@ -14,6 +14,7 @@ tensor([2., 2.], grad_fn=<mine::twiceBackward>)
 """
 
 import inspect
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
@@ -25,7 +26,10 @@ from pellucid import dtypes, ops
 from pellucid.absent import absent
 from pellucid.core import modes
 from pellucid.core.function import Function
+from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor
+from pellucid.errors import explain
+from pellucid.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
 
 __all__ = [
     "CustomOpDef", "Library", "custom_op", "define", "impl", "infer_schema", "register_autocast", "register_autograd",
@@ -38,11 +42,47 @@ REGISTERED: dict[str, "CustomOpDef"] = {}
 OURS = frozenset(("", "cpu", "CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd", "default"))
 
 
+class Call:
+    """How the arguments and results of one call are put together; a `Function` sees their leaves."""
+
+    def __init__(self, arguments: TreeSpec) -> None:
+        self.arguments = arguments
+        self.results: Any = None
+
+    def split(self, result: Any) -> Any:
+        """The leaves of a result."""
+        leaves, self.results = tree_flatten(result)
+        return leaves[0] if self.results.is_leaf() else tuple(leaves)
+
+    def joined(self, found: Any) -> Any:
+        """A result made of its leaves."""
+        return tree_unflatten(found if isinstance(found, tuple) else (found,), self.results)
+
+    def spread(self, gradients: Any) -> list[Any]:
+        """One gradient for each leaf of the arguments: None may stand for those of a whole list."""
+        positional, named = self.arguments.children_specs
+        given = gradients if isinstance(gradients, tuple) else (gradients,)
+        if len(given) != len(positional.children_specs):
+            arguments = len(positional.children_specs)
+            raise RuntimeError(
+                explain(
+                    f"backward of a custom operation returned {len(given)} gradients for {arguments} arguments",
+                    str(here()),
+                    "each argument that is not keyword-only wants one, those that are no tensors too",
+                    "return None for an argument that has no gradient",
+                )
+            )
+        pairs = zip(positional.children_specs, given, strict=True)
+        parts = [[None] * spec.num_leaves if each is None else tree_leaves(each) for spec, each in pairs]
+        return [*itertools.chain(*parts), *[None] * named.num_leaves]
+
+
 class CustomOpDef:
     """An operation with a name, its function, and what was registered for it.
 
-    What takes a derivative or a rule for vmap becomes a `Function`, whose arguments are the positional ones and, last,
-    a dictionary of those that can only be named.
+    What it computes with is invisible to autograd: it is called by a `Function`, whose arguments are the leaves of its
+    own and, last, the `Call` that says how they were put together. Unless it was registered with a dispatcher's key
+    (`impl`): then it is a plain call until somebody gives it a rule.
     """
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
@@ -59,33 +99,55 @@ class CustomOpDef:
                 return self(*(_cast(each, self._autocast) for each in args), **kwargs)
         if self._recorded is None:
             return self._function(*args, **kwargs)
-        call = inspect.signature(self._first).bind(*args, **kwargs)
-        call.apply_defaults()
-        return self._recorded.apply(*call.args, call.kwargs)
+        bound = inspect.signature(self._first).bind(*args, **kwargs)
+        bound.apply_defaults()
+        leaves, spec = tree_flatten((bound.args, bound.kwargs))
+        call = Call(spec)
+        return call.joined(self._recorded.apply(*leaves, call))
 
     def _rule(self, name: str, rule: Callable[..., Any]) -> None:
         self._rules[name] = rule
-        members = {"forward": self._forward, "setup_context": self._keep, "backward": self._backward}
+        self._record()
+
+    def _record(self) -> None:
+        methods = {"forward": self._forward, "setup_context": self._keep, "backward": self._backward}
         if "vmap" in self._rules:
-            members["vmap"] = self._vmap
-        self._recorded = type(self._qualname, (Function,), {name: staticmethod(each) for name, each in members.items()})
+            methods["vmap"] = self._vmap
+        members: dict[str, Any] = {name: staticmethod(each) for name, each in methods.items()}
+        self._recorded = type(self._qualname, (Function,), members | {"generate_vmap_rule": "vmap" not in methods})
 
-    def _forward(self, *args: Any) -> Any:
-        return self._function(*args[:-1], **args[-1])
+    def _forward(self, *leaves: Any) -> Any:
+        *given, call = leaves
+        args, kwargs = tree_unflatten(given, call.arguments)
+        return call.split(self._function(*args, **kwargs))
 
-    def _keep(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    def _keep(self, ctx: Any, leaves: tuple[Any, ...], output: Any) -> None:
+        *given, ctx.whole_call = leaves
         keep = self._rules.get("setup_context")
         if keep is not None:
-            keep(ctx, inputs[:-1], *([inputs[-1]] if inputs[-1] else []), output)
+            args, kwargs = tree_unflatten(given, ctx.whole_call.arguments)
+            keep(ctx, args, *([kwargs] if kwargs else []), ctx.whole_call.joined(output))
 
     def _backward(self, ctx: Any, *gradients: Any) -> tuple[Any, ...]:
         if "backward" not in self._rules:
-            raise NotImplementedError(f"{self._qualname} has no derivative: register_autograd gives it one")
-        found = self._rules["backward"](ctx, *gradients)
-        return (*(found if isinstance(found, tuple) else (found,)), None)
+            raise NotImplementedError(
+                explain(
+                    f"Trying to backward through {self._qualname} but no autograd formula was registered",
+                    str(here()),
+                    "the function of a custom operation is invisible to autograd",
+                    "register_autograd(backward) gives it a derivative",
+                )
+            )
+        arriving = ctx.whole_call.joined(gradients)
+        found = self._rules["backward"](ctx, *(arriving if isinstance(arriving, tuple) else (arriving,)))
+        return (*ctx.whole_call.spread(found), None)
 
-    def _vmap(self, info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
-        return self._rules["vmap"](info, in_dims[:-1], *args[:-1], **args[-1])
+    def _vmap(self, info: Any, in_dims: tuple[Any, ...], *leaves: Any) -> Any:
+        *given, call = leaves
+        args, kwargs = tree_unflatten(given, call.arguments)
+        dims, _ = tree_unflatten(in_dims[:-1], call.arguments)
+        result, out_dims = self._rules["vmap"](info, dims, *args, **kwargs)
+        return call.split(result), tuple(out_dims) if isinstance(out_dims, list) else out_dims
 
     def __repr__(self) -> str:
         return f"<CustomOpDef({self._qualname})>"
@@ -154,7 +216,10 @@ def custom_op(
     """Make a function an operation; without a function, a decorator."""
     if fn is None:
         return lambda function: custom_op(name, function, mutates_args=mutates_args)
-    return _registered(name, fn)
+    made = _registered(name, fn)
+    if not mutates_args:  # what writes to its arguments has to get them themselves
+        made._record()
+    return made
 
 
 def _registered(name: str, fn: Callable[..., Any]) -> CustomOpDef:
@@ -233,51 +298,80 @@ def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: Any
     'scaled(Tensor x, float by=2.0) -> Tensor'
     """
     signature = inspect.signature(prototype_function, eval_str=True)
+    _check_prototype(signature, mutates_args)
     parts: list[str] = []
     for i, (name, each) in enumerate(signature.parameters.items()):
-        if each.annotation is inspect.Parameter.empty:
-            raise ValueError(f"infer_schema(func): Parameter {name} must have a type annotation.")
         if each.kind is inspect.Parameter.KEYWORD_ONLY and "*" not in parts:
             parts.append("*")
-        kind = _kind(each.annotation, name)
+        kind = _kind(each.annotation, f"Parameter {name}")
         if mutates_args == "unknown" or name in mutates_args:
             kind = kind.replace("Tensor", f"Tensor(a{i}!)", 1)
-        default = each.default
-        shown = "" if default is inspect.Parameter.empty else f"={_shown(default)}"
-        parts.append(f"{kind} {name}{shown}")
+        default = "" if each.default is each.empty else f"={_shown(each.default)}"
+        parts.append(f"{kind} {name}{default}")
     return f"{op_name or ''}({', '.join(parts)}) -> {_results(signature.return_annotation)}"
+
+
+def _check_prototype(signature: inspect.Signature, mutates_args: Any) -> None:
+    """Refuse what a schema cannot say."""
+    parameters = signature.parameters
+    if isinstance(mutates_args, str) and mutates_args != "unknown":
+        raise ValueError(f"mutates_args must be a sequence of names or 'unknown', got {mutates_args!r}")
+    if mutates_args != "unknown" and (unknown := set(mutates_args) - set(parameters)):
+        raise ValueError(f"infer_schema(func): {unknown} in mutates_args were not found in {signature}")
+    for name, each in parameters.items():
+        if each.kind not in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
+            raise ValueError(
+                "infer_schema(func): We do not support positional-only args, varargs, or varkwargs. Got func with "
+                f"signature {signature}"
+            )
+        if each.annotation is each.empty:
+            raise ValueError(f"infer_schema(func): Parameter {name} must have a type annotation.")
+    if signature.return_annotation is signature.empty:
+        raise ValueError(f"infer_schema(func): No return type annotation was provided. Please add one to {signature}")
 
 
 KINDS = {Tensor: "Tensor", int: "SymInt", float: "float", bool: "bool", str: "str", dtypes.dtype: "ScalarType",
          dtypes.device: "Device"}  # fmt: skip
+SCALAR = {int, float, bool}
+RESULTS = frozenset(("Tensor", "SymInt", "float", "bool", "Tensor[]", "Scalar"))
 
 
 def _kind(annotation: Any, what: str) -> str:
-    """A type as a schema names it: Optional is "?", a list "[]"."""
+    """A type as a schema names it: Optional is "?", a list "[]", a number of any type Scalar."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
-        (inside,) = [part for part in parts if part is not type(None)] if type(None) in parts else [None]
-        if inside is not None:
-            return f"{_kind(inside, what)}?"
+        inside = [part for part in parts if part is not type(None)]
+        mark = "?" if len(inside) < len(parts) else ""
+        if set(inside) == SCALAR:
+            return f"Scalar{mark}"
+        if len(inside) == 1:
+            return f"{_kind(inside[0], what)}{mark}"
     elif origin in (list, Sequence) and parts:
         return f"{_kind(parts[0], what)}[]"
     elif annotation in KINDS:
         return KINDS[annotation]
-    raise ValueError(f"infer_schema(func): Parameter {what} has unsupported type {annotation}.")
+    valid = ", ".join((*KINDS.values(), "Scalar"))
+    raise ValueError(
+        f"infer_schema(func): {what} has unsupported type {annotation}. The valid types are {valid}, and lists and "
+        "Optional of them."
+    )
 
 
 def _shown(default: Any) -> str:
-    if isinstance(default, str):
+    if isinstance(default, (str, dtypes.device)):
         return f'"{default}"'
     return str(default).removeprefix("torch.")
 
 
 def _results(annotation: Any) -> str:
-    if annotation in (None, inspect.Signature.empty):
+    if annotation is None:
         return "()"
     if get_origin(annotation) is tuple:
-        return f"({', '.join(_kind(part, 'return') for part in get_args(annotation))})"
-    return _kind(annotation, "return")
+        return f"({', '.join(_results(part) for part in get_args(annotation))})"
+    kind = _kind(annotation, "Return")
+    if kind not in RESULTS:
+        raise ValueError(f"infer_schema(func): Return has unsupported type {annotation}. Give tensors or numbers.")
+    return kind
 
 
 def _cast(value: Any, dtype: Any) -> Any:
