@@ -281,7 +281,6 @@ def test_threads_that_call_at_once_each_get_their_own_result():
 
 THREADS = """
 import threading
-from functools import lru_cache
 import pellucid as torch
 x = torch.randn(600, 600)
 counts = []

@@ -109,8 +109,8 @@ def _assert_async(input: Any, assert_msg: str = "Expected Tensor with single non
         raise refusal(RuntimeError, assert_msg)
 
 
-def _checker(kind: type[Exception]) -> Callable[..., None]:
-    """A check of a condition that raises an error of one kind."""
+def _checker(kind: type[Exception], name: str = "") -> Callable[..., None]:
+    """A check of a condition that raises an error of one kind, under a name."""
 
     def check(cond: Any, message: Callable[[], Any] | None = None) -> None:
         if not isinstance(cond, bool):
@@ -121,6 +121,8 @@ def _checker(kind: type[Exception]) -> Callable[..., None]:
         if not cond:
             raise refusal(kind, _said(message))
 
+    check.__name__ = check.__qualname__ = f"_check{name}"
+    check.__doc__ = f"Raise {kind.__name__}, with what `message()` says, unless a condition is true."
     return check
 
 
@@ -131,10 +133,10 @@ def _said(message: Any) -> str:
 
 
 _check = _checker(RuntimeError)
-_check_index = _checker(IndexError)
-_check_value = _checker(ValueError)
-_check_type = _checker(TypeError)
-_check_not_implemented = _checker(NotImplementedError)
+_check_index = _checker(IndexError, "_index")
+_check_value = _checker(ValueError, "_value")
+_check_type = _checker(TypeError, "_type")
+_check_not_implemented = _checker(NotImplementedError, "_not_implemented")
 
 
 def _check_with(error_type: type[Exception], cond: Any, message: Callable[[], Any]) -> None:

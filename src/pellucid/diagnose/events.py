@@ -34,7 +34,7 @@ class Value:
     born: int = 0  # the number of the pass in which it was first seen
     made_at: Place | None = None  # the line of its maker; stays when the pass is over
     spoiled: Any = None  # the root of its bad numbers (bad_numbers.py), when an earlier pass made them
-    stays: Any = None  # of a value of an earlier pass: see `Stay`
+    stays: "Stay | None" = None  # of a value of an earlier pass
 
     @property
     def size(self) -> int:

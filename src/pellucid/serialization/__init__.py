@@ -393,7 +393,7 @@ def _path(each: Any) -> str:
     return f"{home(each)}.{each.__qualname__}"
 
 
-# --- settings that change nothing: every machine that runs this is little-endian, and sums are always written
+# --- settings: what to read where a file does not say it; sums are always written
 
 
 class SourceChangeWarning(Warning):

@@ -67,6 +67,8 @@ def _dots(before: Groups, after: Groups, rank: int, pattern: str) -> list[str]:
     """Names for the dimensions that "..." stands for."""
     if any("..." in group for group in before):
         raise ValueError(f"'...' cannot stand in brackets on the left: {pattern!r}")
+    if DOTS not in before and any("..." in group or group == DOTS for group in after):
+        raise ValueError(f"'...' stands on the right side only: {pattern!r}")
     count = rank - len(before) + (DOTS in before)
     if count < 0 or (DOTS not in before and count):
         raise ValueError(f"the left side names {len(before)} dimensions, the tensor has {rank}: {pattern!r}")

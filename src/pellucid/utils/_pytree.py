@@ -30,6 +30,7 @@ NODES: dict[Any, tuple[Flatten, Unflatten]] = {
     ),
     deque: (lambda node: (node, node.maxlen), lambda parts, maxlen: deque(parts, maxlen)),
 }  # fmt: skip
+WITH_KEYS: dict[Any, Flatten] = {}  # of containers of one's own: (key, part) for each part
 NAMED: tuple[Flatten, Unflatten] = (lambda node: (node, type(node)), lambda parts, kind: kind(*parts))
 
 
@@ -74,9 +75,13 @@ class TreeSpec:
 LeafSpec = TreeSpec
 
 
-def register_pytree_node(cls: Any, flatten_fn: Flatten, unflatten_fn: Unflatten, **options: Any) -> None:
+def register_pytree_node(
+    cls: Any, flatten_fn: Flatten, unflatten_fn: Unflatten, *, flatten_with_keys_fn: Any = None, **options: Any
+) -> None:
     """Teach all functions here a container of one's own."""
     NODES[cls] = (flatten_fn, unflatten_fn)
+    if flatten_with_keys_fn is not None:
+        WITH_KEYS[cls] = flatten_with_keys_fn
 
 
 def register_dataclass(cls: Any, *, field_names: Any = None, drop_field_names: Any = (), **options: Any) -> None:
@@ -230,6 +235,8 @@ KeyPath = tuple[KeyEntry, ...]
 
 def _keys(tree: Any, count: int) -> list[Any]:
     """The places of a container's parts."""
+    if type(tree) in WITH_KEYS:
+        return [key for key, _ in WITH_KEYS[type(tree)](tree)[0]]
     if isinstance(tree, dict):
         return [MappingKey(key) for key in tree]
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
@@ -299,7 +306,14 @@ def is_namedtuple(obj: Any) -> bool:
     return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
-is_namedtuple_class = is_namedtuple_instance = is_namedtuple
+def is_namedtuple_class(cls: Any) -> bool:
+    """Whether something is a class of named tuples."""
+    return isinstance(cls, type) and is_namedtuple(cls)
+
+
+def is_namedtuple_instance(obj: Any) -> bool:
+    """Whether something is a named tuple, not a class of them."""
+    return not isinstance(obj, type) and is_namedtuple(obj)
 
 
 def tree_map_only_(

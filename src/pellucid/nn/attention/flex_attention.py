@@ -126,9 +126,7 @@ def and_masks(*mask_mods: Mod) -> Mod:
     return _combined(mask_mods, True, lambda one, other: one & other)
 
 
-def create_mask(
-    mod_fn: Mod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None
-) -> Any:  # fmt: skip
+def create_mask(mod_fn: Mod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None) -> Any:
     """A mask as a tensor of truth values (B, H, Q_LEN, KV_LEN); a function of scores hides what it sets to -inf.
 
     >>> import pellucid as torch
@@ -388,6 +386,11 @@ def _check(query: Any, key: Any, value: Any, block_mask: BlockMask | None, enabl
                 f"but got block_mask=None, Bq={query.size(0)}, and Bkv={key.size(0)}."
             )
         return
+    if query.size(0) != key.size(0) and block_mask.shape[0] != query.size(0):
+        raise ValueError(
+            "Expect query and key/value to have the same batch size, or block_mask and query to have the same batch "
+            f"size, but got Bq={query.size(0)}, Bkv={key.size(0)}, B_block_mask={block_mask.shape[0]}."
+        )
     if block_mask.mask_mod is _mask_of_a_part:
         _mask_of_a_part(None, None, None, None)
     lengths = (query.size(-2), key.size(-2))

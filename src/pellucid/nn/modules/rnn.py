@@ -162,27 +162,27 @@ class RNNBase(Module):
         self._check_input(input, self._flat_weights[0])
         rank = 3 if batch_sizes is None else 2
         if input.dim() != rank:
-            raise RuntimeError(f"input must have {rank} dimensions, got {input.dim()}")
+            raise RuntimeError(explain(f"input must have {rank} dimensions, got {input.dim()}", str(here())))
 
     def get_expected_hidden_size(self, input: Any, batch_sizes: Any) -> tuple[int, int, int]:
         """The shape of h."""
-        return (*self._layers_and_batch(input, batch_sizes), self.proj_size or self.hidden_size)
+        return self._state_sizes(self._batch(input, batch_sizes))[0]
 
-    def _layers_and_batch(self, input: Any, batch_sizes: Any) -> tuple[int, int]:
-        batch = input.shape[0 if self.batch_first else 1] if batch_sizes is None else int(batch_sizes[0])
-        return self.num_layers * (2 if self.bidirectional else 1), batch
+    def _batch(self, input: Any, batch_sizes: Any) -> int:
+        return int(input.shape[0 if self.batch_first else 1] if batch_sizes is None else batch_sizes[0])
 
     def check_hidden_size(
         self, hx: Any, expected_hidden_size: tuple[int, int, int], msg: str = "Expected hidden size {}, got {}"
     ) -> None:
         """Refuse a state of another shape."""
         if tuple(hx.shape) != expected_hidden_size:
-            raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
+            raise RuntimeError(explain(msg.format(expected_hidden_size, list(hx.shape)), str(here())))
 
     def check_forward_args(self, input: Any, hidden: Any, batch_sizes: Any) -> None:
         """Refuse an input or states that do not fit."""
         self.check_input(input, batch_sizes)
-        self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
+        states = hidden if isinstance(hidden, tuple) else (hidden,)
+        self._check_states(states, self._batch(input, batch_sizes))
 
     # --- checks
 
@@ -210,13 +210,14 @@ class RNNBase(Module):
             raise RuntimeError(explain(f"For {case} input, {names} should also be {rank}-D but got {got}", str(here())))
 
     def _check_states(self, states: Any, batch: int) -> None:
+        for i, (state, size) in enumerate(zip(states or (), self._state_sizes(batch), strict=False)):
+            name = f"hidden[{i}]" if len(states) == 2 else "hidden"
+            self.check_hidden_size(state, size, f"Expected {name} size {{}}, got {{}}")
+
+    def _state_sizes(self, batch: int) -> tuple[tuple[int, int, int], ...]:
+        """The shapes of h and of c."""
         layers = self.num_layers * (2 if self.bidirectional else 1)
-        sizes = (self.proj_size or self.hidden_size, self.hidden_size)
-        for i, state in enumerate(states or ()):
-            expected = (layers, batch, sizes[i])
-            if tuple(state.shape) != expected:
-                name = f"hidden[{i}]" if len(states) == 2 else "hidden"
-                raise RuntimeError(explain(f"Expected {name} size {expected}, got {list(state.shape)}", str(here())))
+        return (layers, batch, self.proj_size or self.hidden_size), (layers, batch, self.hidden_size)
 
     def extra_repr(self) -> str:
         """Its sizes, and the options that differ from the usual."""
@@ -296,14 +297,7 @@ class LSTM(RNNBase):
 
     def get_expected_cell_size(self, input: Any, batch_sizes: Any) -> tuple[int, int, int]:
         """The shape of c."""
-        return (*self._layers_and_batch(input, batch_sizes), self.hidden_size)
-
-    def check_forward_args(self, input: Any, hidden: Any, batch_sizes: Any) -> None:
-        """Refuse an input or states that do not fit."""
-        self.check_input(input, batch_sizes)
-        sizes = (self.get_expected_hidden_size(input, batch_sizes), self.get_expected_cell_size(input, batch_sizes))
-        for i, (state, size) in enumerate(zip(hidden, sizes, strict=True)):
-            self.check_hidden_size(state, size, f"Expected hidden[{i}] size {{}}, got {{}}")
+        return self._state_sizes(self._batch(input, batch_sizes))[1]
 
 
 class GRU(RNNBase):

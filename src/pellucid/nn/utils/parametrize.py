@@ -6,7 +6,7 @@ and gives the layer a class of its own, on which `weight` is a property: reading
 
 import copy
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pellucid.core import modes
@@ -70,7 +70,7 @@ class ParametrizationList(ModuleList):
             raise ValueError("ParametrizationList requires one or more modules.")
         super().__init__(modules)
         self.unsafe = unsafe
-        start = self._start(original, tolerant=True)
+        start = self._start(original, NotImplementedError)
         self.is_tensor = isinstance(start, Tensor)
         self.ntensors = 1 if self.is_tensor else len(start)
         if self.is_tensor:
@@ -96,7 +96,7 @@ class ParametrizationList(ModuleList):
                     original.data = before
                 raise
 
-    def _start(self, value: Any, tolerant: bool) -> Any:
+    def _start(self, value: Any, *passed_over: type[Exception]) -> Any:
         """What the parametrizations have to start from in order to give a value.
 
         When they are registered, one that cannot say it is passed over: the value changes. An assignment may not.
@@ -104,7 +104,7 @@ class ParametrizationList(ModuleList):
         with modes.no_grad():
             for module in reversed(self):  # type: ignore[call-overload]
                 if hasattr(module, "right_inverse"):
-                    with suppress(NotImplementedError) if tolerant else nullcontext():
+                    with suppress(*passed_over):
                         value = module.right_inverse(value)
         if isinstance(value, Tensor):
             return value
@@ -137,7 +137,7 @@ class ParametrizationList(ModuleList):
         for module in self:
             if not hasattr(module, "right_inverse"):
                 raise RuntimeError(f"parametrization {type(module).__name__} does not implement right_inverse.")
-        start = self._start(value, tolerant=False)
+        start = self._start(value)
         parts = [start] if isinstance(start, Tensor) else list(start)
         if len(parts) != self.ntensors:
             raise ValueError(f"'right_inverse' must return {self.ntensors} tensors, as before. Got {len(parts)}.")
