@@ -404,26 +404,31 @@ FIXES = [  # a line, the code it is found with, what the fix makes of it
     ("advantage = returns - values", "suspicious-broadcast", "advantage = returns - values.squeeze(-1)"),
     ("kept.append(loss)", "graph-kept-alive", "kept.append(loss.item())"),
     ("total += loss * 2", "graph-kept-alive", "total += (loss * 2).item()"),
+    ("anchor = model(start).exp()", "backward-twice", "anchor = model(start).exp().detach()"),
 ]
+HEALTHY = {
+    "suspicious-broadcast": "advantage = returns - values.squeeze(-1)",
+    "graph-kept-alive": "kept.append(loss.item())",
+    "backward-twice": "anchor = 0.0",
+}
 
 
 @pytest.mark.parametrize(("line", "code", "better"), FIXES)
 def test_a_fix_is_the_line_itself_rewritten(line, code, better, tmp_path):
-    path = tmp_path / "train.py"
+    path, lines = tmp_path / "train.py", HEALTHY | {code: line}
     path.write_text(
         "import torch\n"
         "torch.manual_seed(0)\n"
-        "model, kept, total = torch.nn.Linear(3, 1), [], 0.0\n"
+        "model, kept, total, start = torch.nn.Linear(3, 1), [], 0.0, torch.ones(1, 3)\n"
         "optimizer = torch.optim.SGD(model.parameters(), lr=0.01)\n"
+        f"{lines['backward-twice']}\n"
         "for _ in range(12):\n"
         "    x = torch.randn(8, 3)\n"
         "    values, returns = model(x), x.sum(1)\n"
-        f"    {line if code == 'suspicious-broadcast' else 'advantage = returns - values.squeeze(-1)'}\n"
-        "    loss = advantage.square().mean()\n"
-        "    optimizer.zero_grad()\n"
-        "    loss.backward()\n"
-        "    optimizer.step()\n"
-        f"    {line if code == 'graph-kept-alive' else 'kept.append(loss.item())'}\n"
+        f"    {lines['suspicious-broadcast']}\n"
+        "    loss = (advantage - anchor).square().mean()\n"
+        "    optimizer.zero_grad(); loss.backward(); optimizer.step()\n"
+        f"    {lines['graph-kept-alive']}\n"
     )
     finding = next(finding for finding in examined(path).findings if finding.code == code)
     assert f"- {line}\n+ {better}" in finding.fix

@@ -137,10 +137,10 @@ def _receivers(tree: ast.AST, name: str) -> Iterator[tuple[ast.AST, str]]:
 def _name_of_root(event: Backward) -> str:
     """The variable that backward was called on."""
     try:
-        statement = ast.parse(event.spot.source).body[0]
-    except (SyntaxError, IndexError):
+        line = ast.parse(event.spot.source)
+    except SyntaxError:
         return ""
-    for node in ast.walk(statement):
+    for node in ast.walk(line):
         if isinstance(node, ast.Attribute) and node.attr == "backward" and isinstance(node.value, ast.Name):
             return node.value.id
     return ""

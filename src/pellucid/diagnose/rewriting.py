@@ -4,7 +4,10 @@ import ast
 from collections.abc import Callable, Collection
 from typing import Any
 
-__all__ = ["bare", "carried_name", "guarded", "kept_as", "out_of_place", "squeezed", "summed_as_number", "without_call"]
+__all__ = [
+    "bare", "carried_name", "detached", "guarded", "kept_as", "out_of_place", "squeezed", "summed_as_number",
+    "without_call",
+]  # fmt: skip
 
 NO_CHANGE = ""
 
@@ -80,12 +83,25 @@ def summed_as_number(line: str) -> str:
     >>> summed_as_number("total += loss * n"), summed_as_number("ema = 0.9 * ema + 0.1 * loss")
     ('total += (loss * n).item()', 'ema = (0.9 * ema + 0.1 * loss).detach()')
     """
+    return _with_method(line, ast.AugAssign, "item") or detached(line)
+
+
+def detached(line: str) -> str:
+    """An assignment of what is cut off from the graph that made it; "" if it is no assignment.
+
+    >>> detached("target = net(x) * 2"), detached("return net(x)")
+    ('target = (net(x) * 2).detach()', '')
+    """
+    return _with_method(line, ast.Assign, "detach")
+
+
+def _with_method(line: str, kind: Any, method: str) -> str:
+    """A statement of one kind, with a method called on its value."""
     tree = _parsed(line)
     statement = tree.body[0] if tree is not None else None
-    if tree is None or not isinstance(statement, (ast.AugAssign, ast.Assign)):
+    if tree is None or not isinstance(statement, kind):
         return NO_CHANGE
-    method = "item" if isinstance(statement, ast.AugAssign) else "detach"
-    statement.value = ast.Call(ast.Attribute(statement.value, method), [], [])
+    statement.value = ast.Call(ast.Attribute(statement.value, method), [], [])  # type: ignore[attr-defined]
     return _written(tree)
 
 
@@ -133,19 +149,22 @@ def guarded(line: str, code: str) -> str:
     ('return v / (v.norm() + 1e-08)', 'e = -(p * p.clamp(min=1e-08).log()).sum()')
     >>> guarded("d = torch.sqrt((x ** 2).sum(1))", "sqrt-at-zero"), guarded("d = sq ** 0.5", "sqrt-at-zero")
     ('d = torch.sqrt((x ** 2).sum(1) + 1e-12)', 'd = (sq + 1e-12) ** 0.5')
+    >>> guarded("e = th.log(p)", "log-of-zero"), guarded("e = torch.log(input=p)", "log-of-zero")
+    ('e = th.log(p.clamp(min=1e-08))', '')
     """
     tree, (operator, functions, safe) = _parsed(line), GUARDS.get(code, (None, (), None))
     if tree is None or safe is None:
         return NO_CHANGE
     pairs = [node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and _is_open(node, operator)]
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "attr", "") in functions]
+    plain = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and not node.keywords]
+    calls = [call for call in plain if getattr(call.func, "attr", "") in functions]
     if len(pairs) + len(calls) != 1:
         return NO_CHANGE
     for pair in pairs:
         side = "right" if isinstance(pair.op, ast.Div) else "left"
         setattr(pair, side, safe(getattr(pair, side)))
     for call in calls:
-        if call.args and ast.unparse(call.func).startswith("torch."):
+        if call.args:  # torch.log(x), whatever torch is called; else x.log()
             call.args[0] = safe(call.args[0])
         else:
             call.func.value = safe(call.func.value)  # type: ignore[attr-defined]

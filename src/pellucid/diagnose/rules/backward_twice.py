@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 
 from pellucid.diagnose.carried import carried_over, old_values
+from pellucid.diagnose.events import Value
 from pellucid.diagnose.finding import Finding, Related, Spot
+from pellucid.diagnose.rewriting import detached
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 from pellucid.errors import FreedGraphError
@@ -19,7 +21,7 @@ CUT_OFF = (
 )
 EVERY_STEP = (
     "what was computed once, before the loop, has a graph for one backward() only: compute it anew in every step; if "
-    "it shall stay as it is, cut it off from what made it:\n- reference = model(x)\n+ reference = model(x).detach()"
+    "it shall stay as it is, cut it off from what made it:\n"
 )
 
 
@@ -45,7 +47,7 @@ class BackwardTwice(Rule):
         yield Finding(
             self.code, spot, "backward() walks a graph that an earlier backward() has walked and freed",
             f"the first walk was at line {first.line}; the values saved at line {error.recorded_at.line} are gone",
-            EVERY_STEP if once else CUT_OFF if len(trace.optimizers) > 1 and first != spot else WALK_ONCE,
+            _cut_once(once[0][1]) if once else CUT_OFF if len(trace.optimizers) > 1 and first != spot else WALK_ONCE,
             related=(
                 *(Related(taking.spot, "a value that an earlier step has used, again") for taking, _ in once[:1]),
                 Related(first, "the first backward()"),
@@ -128,3 +130,11 @@ for step in range(4):
     optimizer.step()
 """,
     )
+
+
+def _cut_once(value: Value) -> str:
+    """What to do about a value that was computed once, with the line that made it, where that names it."""
+    line = "" if value.made_at is None else Spot.of(value.made_at).code
+    better = detached(line)
+    example = "reference = model(x)"
+    return EVERY_STEP + (f"- {line}\n+ {better}" if better else f"- {example}\n+ {detached(example)}")
