@@ -434,6 +434,34 @@ def test_a_fix_is_the_line_itself_rewritten(line, code, better, tmp_path):
     assert f"- {line}\n+ {better}" in finding.fix
 
 
+PROBABILITIES = [  # a model, a loss on its result, and the fix
+    ("Linear(4, 3)", "F.kl_div(F.softmax(net(x), 1), x[:, :3].softmax(1))", "F.log_softmax(logits, dim)"),
+    ("Linear(4, 3)", "F.kl_div(F.softmax(net(x), 1), target)", "loss = F.kl_div(F.log_softmax(net(x), 1), target)"),
+    ("Sequential(nn.Linear(4, 3), nn.Softmax(1))", "F.kl_div(net(x), F.softmax(x[:, :3], 1))", "nn.LogSoftmax(dim)"),
+]
+
+
+@pytest.mark.parametrize(("model", "loss", "better"), PROBABILITIES)
+def test_the_softmax_of_the_input_is_mended_not_the_one_beside_it(model, loss, better, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import torch\n"
+        "from torch import nn\n"
+        "import torch.nn.functional as F\n"
+        "torch.manual_seed(0)\n"
+        f"net = nn.{model}\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.01)\n"
+        "for _ in range(8):\n"
+        "    x, target = torch.randn(8, 4), torch.full((8, 3), 1 / 3)\n"
+        f"    loss = {loss}\n"
+        "    optimizer.zero_grad()\n"
+        "    loss.backward()\n"
+        "    optimizer.step()\n"
+    )
+    finding = next(finding for finding in examined(path).findings if finding.code == "loss-input-mismatch")
+    assert finding.fix.endswith(f"+ {better}")
+
+
 def test_an_epsilon_is_put_into_the_line_itself(tmp_path):
     path = tmp_path / "train.py"
     path.write_text(RULES["division-by-zero"].broken[1])

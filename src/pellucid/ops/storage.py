@@ -128,12 +128,12 @@ class UntypedStorage:
 
 
 def _block(source: Any, kind: np.dtype) -> np.ndarray:
-    """Memory: a tensor's own, or new memory for so many elements or for the elements of a list."""
+    """Memory: a tensor's own, or new memory for so many elements or for the elements of a sequence."""
     if isinstance(source, np.ndarray):
         return source
     if isinstance(source, UntypedStorage):
         return source._owner
-    return np.empty(source, kind) if isinstance(source, int) else np.array(source, kind)
+    return np.empty(source, kind) if isinstance(source, int) else np.array([*source], kind)
 
 
 class TypedStorage(UntypedStorage):

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from pellucid.diagnose.events import LossCall, Pass
+from pellucid.diagnose.events import LossCall, Operation, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.origins import are_log_probabilities, are_probabilities, class_axis, numbers, origin_of_parts
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
+from pellucid.nn.modules.activation import Softmax
 
 ONE_SIDED = ("cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
 PARTICULAR = ("nll_loss", "kl_div", "binary_cross_entropy")  # about what their input is
@@ -28,7 +29,7 @@ class LossInputMismatch(Rule):
 
     def __init__(self) -> None:
         self.found: dict[Spot, tuple[str, str, str, int]] = {}
-        self.softmax: dict[Spot, Spot] = {}  # where the input of a loss became probabilities
+        self.softmax: dict[Spot, tuple[Spot, str]] = {}  # where the input of a loss became probabilities, and the fix
 
     def look(self, done: Pass, trace: Trace) -> None:
         for call in done.losses:
@@ -36,7 +37,7 @@ class LossInputMismatch(Rule):
                 self.found.setdefault(call.spot, (what, evidence, fix, done.number))
                 made = origin_of_parts(call.input)
                 if fix == LOG_FIX and made is not None and made.op == "softmax":
-                    self.softmax.setdefault(call.spot, made.spot)
+                    self.softmax.setdefault(call.spot, (made.spot, _in_logarithms(made)))
 
     def _mismatches(self, call: LossCall) -> Iterator[tuple[str, str, str]]:
         given, target = call.input, call.target
@@ -74,9 +75,9 @@ class LossInputMismatch(Rule):
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         for spot, (what, evidence, fix, since) in self.found.items():
-            made = self.softmax.get(spot)
+            made, better = self.softmax.get(spot, (None, fix))
             related = () if made is None else (Related(made, "the probabilities are made here"),)
-            yield Finding(self.code, spot, what, evidence, _of_line(made) or fix, related=related, since=since)
+            yield Finding(self.code, spot, what, evidence, better, related=related, since=since)
 
     broken = (
         """
@@ -164,15 +165,18 @@ for step in range(6):
 
 SOFTMAX = re.compile(r"\bsoftmax\(")
 LOG_FIX = "give it logarithms:\n- F.softmax(logits, dim)\n+ F.log_softmax(logits, dim)"
+LAYER_FIX = "give it logarithms:\n- nn.Softmax(dim)\n+ nn.LogSoftmax(dim)"
 TARGET_FIX = "give the target as probabilities, or say log_target=True"
 LOGITS_FIX = "- F.binary_cross_entropy(logits, y)\n+ F.binary_cross_entropy_with_logits(logits, y)"
 
 
-def _of_line(softmax: Spot | None) -> str:
-    """The fix for the line that applies softmax itself, if it is one."""
-    line = "" if softmax is None else softmax.code
-    better = SOFTMAX.sub("log_softmax(", line)
-    return f"give it logarithms:\n- {line}\n+ {better}" if better != line else ""
+def _in_logarithms(softmax: Operation) -> str:
+    """The fix for the layer that applies softmax, or for the line that does: if it writes only one of them."""
+    if softmax.module is not None and isinstance(softmax.module.module, Softmax):
+        return LAYER_FIX
+    line = softmax.spot.code
+    better, count = SOFTMAX.subn("log_softmax(", line)
+    return f"give it logarithms:\n- {line}\n+ {better}" if count == 1 else LOG_FIX
 
 
 def _negative(call: LossCall) -> bool:
