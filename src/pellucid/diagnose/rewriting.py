@@ -65,13 +65,16 @@ def kept_as(line: str, name: str, method: str) -> str:
 
     >>> kept_as("losses.append(loss)", "loss", "item"), kept_as("log['loss'] = loss", "loss", "item")
     ('losses.append(loss.item())', "log['loss'] = loss.item()")
+    >>> kept_as("kept.append((loss, loss.shape))", "loss", "detach")
+    'kept.append((loss.detach(), loss.shape))'
     """
     tree = _parsed(line)
     statement = tree.body[0] if tree is not None else None
     value = getattr(statement, "value", None)
     kept = value.args if isinstance(value, ast.Call) else [value]
     found = [node for part in kept if part is not None for node in ast.walk(part)]
-    named = [node for node in found if isinstance(node, ast.Name) and node.id == name]
+    called_on = [node.value for node in found if isinstance(node, ast.Attribute)]  # loss.mean() stays
+    named = [n for n in found if isinstance(n, ast.Name) and n.id == name and n not in called_on]
     for node in named:
         node.id = f"{name}.{method}()"
     return _written(tree) if tree is not None and named else NO_CHANGE
@@ -126,6 +129,8 @@ def squeezed(line: str, operation: str, operand: int) -> str:
 
     >>> squeezed("error = (returns - values).abs()", "sub", 1), squeezed("return F.mse_loss(v, y)", "mse_loss", 0)
     ('error = (returns - values.squeeze(-1)).abs()', 'return F.mse_loss(v.squeeze(-1), y)')
+    >>> squeezed("hits = (guess == y) * weight(x, y)", "eq", 0)
+    ''
     """
     tree = _parsed(line)
     if tree is None:
@@ -191,7 +196,11 @@ GUARDS: dict[str, tuple[Any, tuple[str, ...], Callable[[ast.expr], ast.expr] | N
     "log-of-zero": (None, ("log", "log2", "log10"), _clamped),
     "sqrt-at-zero": (ast.Pow, ("sqrt",), _above(1e-12)),
 }
-INFIX = {"add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div}
+# How operations are written between their operands; a comparison is left as it is, and so is a call beside it.
+INFIX: dict[str, Any] = {
+    "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div, "pow": ast.Pow,
+    **dict.fromkeys(("eq", "ne", "lt", "gt", "le", "ge"), ast.cmpop),
+}  # fmt: skip
 SIDES = ("left", "right")
 
 
