@@ -83,6 +83,7 @@ def test_dictionaries_by_identity_keep_no_key_alive():
     one, other = pellucid.ones(2), pellucid.ones(2)
     notes[one], notes[other] = 1, 2
     assert (notes[one], notes[other], one in notes, pellucid.ones(2) in notes, len(notes)) == (1, 2, True, False, 2)
+    assert (len(notes | {other: 3}), (notes | {other: 3})[other], notes[other]) == (2, 3, 2)
     del one
     assert list(notes.values()) == [2] and notes.copy().pop(other) == 2
 

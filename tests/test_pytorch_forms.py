@@ -420,7 +420,7 @@ CHECKS = {
     "value": ("_check_value", False), "type": ("_check_type", False), "size": ("_check_is_size", -1),
     "right size": ("_check_is_size", 3), "not implemented": ("_check_not_implemented", False),
     "all": ("_check_tensor_all", [True, True]), "not all": ("_check_tensor_all", [True, False]),
-    "no tensor": ("_check_tensor_all", True), "a tensor": ("_check", [True]),
+    "no tensor": ("_check_tensor_all", True), "a tensor": ("_check", [True]), "floats": ("_check_tensor_all", [1.0]),
 }  # fmt: skip
 
 

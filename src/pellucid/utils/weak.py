@@ -82,6 +82,15 @@ class WeakIdKeyDictionary(MutableMapping[Any, Any]):
 
     __copy__ = copy
 
+    def __or__(self, other: Any) -> "WeakIdKeyDictionary":
+        both = self.copy()
+        both.update(other)
+        return both
+
+    def __ior__(self, other: Any) -> "WeakIdKeyDictionary":
+        self.update(other)
+        return self
+
 
 WeakTensorKeyDictionary = WeakIdKeyDictionary
 
