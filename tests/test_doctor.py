@@ -462,6 +462,24 @@ def test_the_softmax_of_the_input_is_mended_not_the_one_beside_it(model, loss, b
     assert finding.fix.endswith(f"+ {better}")
 
 
+@pytest.mark.parametrize("backward", ["(loss / 4).backward()", "torch.amp.GradScaler('cpu').scale(loss).backward()"])
+def test_a_loss_is_kept_also_when_backward_gets_a_multiple_of_it(backward, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import torch\n"
+        "model, kept = torch.nn.Linear(3, 1), []\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.001)\n"
+        "for _ in range(20):\n"
+        "    loss = model(torch.randn(8, 3)).square().mean()\n"
+        "    optimizer.zero_grad()\n"
+        f"    {backward}\n"
+        "    optimizer.step()\n"
+        "    kept.append(loss)\n"
+    )
+    (finding,) = (finding for finding in examined(path).findings if finding.code == "graph-kept-alive")
+    assert finding.spot.line == 9 and "+ kept.append(loss.item())" in finding.fix
+
+
 def test_an_epsilon_is_put_into_the_line_itself(tmp_path):
     path = tmp_path / "train.py"
     path.write_text(RULES["division-by-zero"].broken[1])

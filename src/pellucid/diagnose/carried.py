@@ -141,9 +141,18 @@ def _name_of_root(event: Backward) -> str:
     except SyntaxError:
         return ""
     for node in ast.walk(line):
-        if isinstance(node, ast.Attribute) and node.attr == "backward" and isinstance(node.value, ast.Name):
-            return node.value.id
+        if isinstance(node, ast.Attribute) and node.attr == "backward":
+            return next((part.id for part in _multiplied(node.value) if isinstance(part, ast.Name)), "")
     return ""
+
+
+def _multiplied(value: ast.expr) -> Iterator[ast.expr]:
+    """What backward is called on, and what that may be a multiple of: `loss / 4`, `scaler.scale(loss)`."""
+    yield value
+    if isinstance(value, ast.BinOp):
+        yield from (value.left, value.right)
+    elif isinstance(value, ast.Call):
+        yield from value.args
 
 
 def _direct(arguments: list[ast.expr]) -> Iterator[ast.expr]:

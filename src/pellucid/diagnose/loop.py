@@ -22,6 +22,7 @@ from pellucid.diagnose.events import (
     Parameter,
     Pass,
     Update,
+    Value,
     is_finite,
     norm_of,
 )
@@ -29,6 +30,7 @@ from pellucid.diagnose.values import Values, given_name, memory_of, owner_of
 
 REMEMBERED = 1000  # gradient norms kept of one parameter
 TIDYING = 8  # passes after which entries of tensors that are gone are dropped
+SCALING = frozenset(("mul", "div", "mul_number", "div_number"))
 
 
 class Loop(Values):
@@ -79,8 +81,16 @@ class Loop(Values):
         self.open.backward = event
         self._flows_before = len(self.open.flows)
         self.loop.append(event)
-        self.roots.append((weakref.ref(root), event))
+        self.roots += [(kept, event) for kept in (weakref.ref(root), *self._before_scaling(value))]
         return event
+
+    def _before_scaling(self, root: Value) -> "list[weakref.ref[Tensor]]":
+        """The loss of which backward gets a multiple: `(loss / 4).backward()`, `scaler.scale(loss).backward()`."""
+        maker = root.maker
+        if maker is None or maker.op not in SCALING:
+            return []
+        computed = [value for value in maker.inputs if value.requires_grad and value.maker is not None]
+        return [kept for kept, value in self._known.values() if value in computed and value.born == root.born]
 
     def end_backward(
         self, event: Backward, error: BaseException | None, returned: "dict[Parameter, Any] | None" = None

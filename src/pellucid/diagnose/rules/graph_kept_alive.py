@@ -51,7 +51,8 @@ class GraphKeptAlive(Rule):
         failed = done.backward is not None and isinstance(done.backward.error, (FreedGraphError, InplaceError))
         if failed and done.backward.oldest > 0:  # type: ignore[union-attr]
             self.crashing = carried
-        held = [event for root, event in trace.roots if event.number < done.number - 1 and _has_graph(root())]
+        roots = [(root(), event) for root, event in trace.roots if event.number < done.number - 1]
+        held = list(dict.fromkeys(event for root, event in roots if _has_graph(root)))
         if len(held) > len(self.alive):
             self.alive = held
         self._see_results(done, trace)
