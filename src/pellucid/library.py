@@ -18,7 +18,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
-from functools import partial, update_wrapper
+from functools import cached_property, partial, update_wrapper
 from types import SimpleNamespace, UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -99,11 +99,15 @@ class CustomOpDef:
                 return self(*(_cast(each, self._autocast) for each in args), **kwargs)
         if self._recorded is None:
             return self._function(*args, **kwargs)
-        bound = inspect.signature(self._first).bind(*args, **kwargs)
+        bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         leaves, spec = tree_flatten((bound.args, bound.kwargs))
         call = Call(spec)
         return call.joined(self._recorded.apply(*leaves, call))
+
+    @cached_property
+    def _signature(self) -> inspect.Signature:
+        return inspect.signature(self._first)
 
     def _rule(self, name: str, rule: Callable[..., Any]) -> None:
         self._rules[name] = rule
