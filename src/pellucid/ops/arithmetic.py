@@ -88,25 +88,22 @@ for _called, _compute, _rule in (
     bind(elementwise(f"{_called}_number", _compute, _rule, grad_name=f"{_called.capitalize()}Backward0"))
 
 
-def _scaled(input: Any, other: Any, alpha: Any) -> Any:
-    """`alpha * other`, where alpha may be fractional only if the result is."""
-    if isinstance(alpha, Tensor):
-        return other * alpha
-    operands = [value.array if isinstance(value, Tensor) else value for value in (input, other)]
-    kind = dtypes.promote(operands).kind
-    check_multiplier("alpha", alpha, kind)
-    return other & bool(alpha) if kind == "b" else other * alpha
-
-
 def _with_alpha(row: Any, input: Any, other: Any, alpha: Any) -> Any:
-    """The row on `input` and `alpha * other`; of halves in float32, and rounded once, as PyTorch does it."""
-    scaled = [value.array if isinstance(value, Tensor) else value for value in (input, other)]
-    half = dtypes.promote(scaled)
-    if half not in HALVES or isinstance(alpha, Tensor):
-        return row(input, _scaled(input, other, alpha))
-    wide = [as_operand(each, half) if isinstance(each, Tensor) else half.type(each) for each in (input, other)]
-    first, second = (as_operand(x, FLOAT32) if isinstance(x, Tensor) else float(x) for x in wide)
-    return as_operand(row(first, second * float(half.type(alpha))), half)
+    """The row on `input` and `alpha * other`, where alpha may be fractional only if the result is.
+
+    Of halves it is computed in float32 and rounded once, as PyTorch does it.
+    """
+    if isinstance(alpha, Tensor):
+        return row(input, other * alpha)
+    common = dtypes.promote_two(*(value.array if isinstance(value, Tensor) else value for value in (input, other)))
+    check_multiplier("alpha", alpha, common.kind)
+    if common.kind == "b":
+        return row(input, other & bool(alpha))
+    if common not in HALVES:
+        return row(input, other * alpha)
+    halves = [as_operand(each, common) if isinstance(each, Tensor) else common.type(each) for each in (input, other)]
+    first, second = (as_operand(x, FLOAT32) if isinstance(x, Tensor) else float(x) for x in halves)
+    return as_operand(row(first, second * float(common.type(alpha))), common)
 
 
 def _alpha_samples(draw: Draw) -> Iterable[Sample]:
@@ -146,7 +143,9 @@ def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """Difference the other way round: `other - alpha * input`."""
     row = rsub_row if isinstance(other, Tensor) else rsub_number_row
-    return row(input if type(alpha) is int and alpha == 1 else _scaled(other, input, alpha), other)
+    if type(alpha) is int and alpha == 1:
+        return row(input, other)
+    return _with_alpha(lambda a, b: row(b, a), other, input, alpha)
 
 
 add.primitive, sub.primitive = add_row.primitive, sub_row.primitive  # type: ignore[attr-defined]

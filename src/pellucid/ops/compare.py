@@ -15,7 +15,7 @@ from pellucid.core.kinds import Kind
 from pellucid.core.primitive import elementwise, same
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor
-from pellucid.ops.arguments import refusal
+from pellucid.ops.arguments import as_number, refusal
 from pellucid.ops.operation import BROADCASTS, Draw, Sample, binary, broadcast_hint, call, operation, publish, unary
 from pellucid.ops.shape import zeros_like_row
 
@@ -233,10 +233,9 @@ _isclose_row = bind(
 
 def _tolerance(name: str, value: Any) -> float:
     """A tolerance as a number; a tensor of one number is as good."""
+    value = as_number(value)
     if isinstance(value, Tensor):
-        if value.array.ndim or value.requires_grad:  # type: ignore[attr-defined]
-            raise TypeError(f"isclose(): argument '{name}' must be float, not Tensor")
-        value = value.item()  # type: ignore[attr-defined]
+        raise TypeError(f"isclose(): argument '{name}' must be float, not Tensor")
     if not value >= 0:
         raise refusal(RuntimeError, f"{name} must be greater than or equal to zero, but got {value}")
     return value  # type: ignore[no-any-return]

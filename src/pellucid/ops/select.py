@@ -10,7 +10,7 @@ import numpy as np
 from numpy._core.umath import clip  # type: ignore[attr-defined]  # the ufunc: np.clip takes three times as long
 
 from pellucid import dtypes
-from pellucid.core.kinds import Kind, plain
+from pellucid.core.kinds import Kind
 from pellucid.core.primitive import elementwise
 from pellucid.core.provenance import warn
 from pellucid.core.record import attach, bind
@@ -104,7 +104,7 @@ def meet(first: Any, second: Any) -> tuple[Any, Any]:
     """Two tensors or numbers as tensors of one dtype."""
     if isinstance(first, Tensor) and isinstance(second, Tensor) and first.array.dtype is second.array.dtype:
         return first, second
-    target = dtypes.promote([value.array if isinstance(value, Tensor) else value for value in (first, second)])
+    target = dtypes.promote_two(*(value.array if isinstance(value, Tensor) else value for value in (first, second)))
     return as_operand(held(first, target), target), as_operand(held(second, target), target)
 
 
@@ -282,21 +282,18 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     if min is None and max is None:
         raise refusal(RuntimeError, "torch.clamp: At least one of 'min' or 'max' must not be None")
     _refuse_complex(input, "clamp")
-    if min is not None and max is not None and isinstance(min, Tensor) != isinstance(max, Tensor):
-        min, max = _alone(min), _alone(max)  # PyTorch takes two numbers or two tensors
     if not isinstance(min, (Tensor, Kind)) and not isinstance(max, (Tensor, Kind)):
-        input = _widened(input, min, max)
-        return _clamp_row(input, _bound(input, min), _bound(input, max))
+        return _clamp_row(*_met(input, min, max))
     if min is None:
         return _clamp_below_row(input, max)
     if max is None:
         return _clamp_above_row(input, min)
-    if not isinstance(min, (Tensor, Kind)) or not isinstance(max, (Tensor, Kind)):  # a number, and a tensor for one
-        lower, upper = as_number(min), as_number(max)
-        if not isinstance(lower, (Tensor, Kind)) and not isinstance(upper, (Tensor, Kind)):
-            return clamp(input, lower, upper)
-    must_be_tensors("clamp", min=min, max=max)  # PyTorch takes two numbers or two tensors
-    return _clamp_between_row(input, min, max)
+    if isinstance(min, (Tensor, Kind)) and isinstance(max, (Tensor, Kind)):
+        return _clamp_between_row(input, min, max)
+    lower, upper = as_number(min), as_number(max)  # PyTorch takes two numbers or two tensors
+    if isinstance(lower, (Tensor, Kind)) or isinstance(upper, (Tensor, Kind)):
+        must_be_tensors("clamp", min=min, max=max)
+    return clamp(input, lower, upper)
 
 
 def _refuse_complex(input: Any, name: str) -> None:
@@ -306,24 +303,13 @@ def _refuse_complex(input: Any, name: str) -> None:
         )
 
 
-def _alone(bound: Any) -> Any:
-    """A tensor of one number, without a history, as that number."""
-    if isinstance(bound, Tensor) and not bound.array.ndim and not bound.requires_grad:  # type: ignore[attr-defined]
-        return bound.item()  # type: ignore[attr-defined]
-    return bound
-
-
-def _bound(input: Any, bound: Any) -> Any:
-    """A bound as a number of the dtype that is bounded."""
-    return held(number(bound), plain(input.array.dtype)) if isinstance(input, Tensor) else number(bound)
-
-
-def _widened(input: Any, *bounds: Any) -> Any:
-    """An integer tensor becomes floating if a bound is; float tensors stay what they are."""
+def _met(input: Any, *bounds: Any) -> tuple[Any, ...]:
+    """A tensor and its bounds as numbers of its dtype; an integer tensor becomes floating if a bound is."""
+    numbers = map(number, bounds)
     if not isinstance(input, Tensor) or input.array.dtype.kind == "f":
-        return input
-    given = [bound for bound in bounds if bound is not None]
-    return as_operand(input, dtypes.promote([input.array, *given]))
+        return input, *numbers
+    target = dtypes.promote([input.array, *(bound for bound in bounds if bound is not None)])
+    return as_operand(input, target), *(held(bound, target) for bound in numbers)
 
 
 publish(clamp, tensors=1, samples=_clamp_samples, aliases=("clip",), inplace=True)
@@ -343,8 +329,7 @@ def clamp_min(input: Any, min: Any) -> Any:
     _refuse_complex(input, "clamp")
     if isinstance(min, (Tensor, Kind)):
         return _clamp_min_tensor_row(input, min)
-    input = _widened(input, min)
-    return _clamp_min_row(input, _bound(input, min))
+    return _clamp_min_row(*_met(input, min))
 
 
 @operation(samples=_bound_samples, inplace=True)
@@ -353,8 +338,7 @@ def clamp_max(input: Any, max: Any) -> Any:
     _refuse_complex(input, "clamp")
     if isinstance(max, (Tensor, Kind)):
         return _clamp_max_tensor_row(input, max)
-    input = _widened(input, max)
-    return _clamp_max_row(input, _bound(input, max))
+    return _clamp_max_row(*_met(input, max))
 
 
 # --- replacing what is not finite, and the step function
