@@ -57,7 +57,7 @@ class UntypedStorage:
 
     def clone(self) -> Any:
         """The same elements in memory of their own."""
-        return type(self)(self._owner.copy())
+        return type(self)(self._elements().copy())
 
     def fill_(self, value: Any) -> Any:
         """Write one value to all elements."""
@@ -108,7 +108,7 @@ class UntypedStorage:
 
     def _elements(self) -> np.ndarray:
         """The memory as one row; writing to it is writing to the memory."""
-        return self._owner.ravel("K").view(np.uint8)
+        return self.as_elements(np.uint8)
 
     def __getitem__(self, index: Any) -> Any:
         found = self._elements()[index]
@@ -120,7 +120,7 @@ class UntypedStorage:
 
     def as_elements(self, dtype: Any) -> np.ndarray:
         """The same memory as elements of a dtype."""
-        return self._owner.ravel("K").view(np.uint8).view(dtype)
+        return self._owner.ravel("K").view(dtype)
 
     def tolist(self) -> list[Any]:
         """The elements."""
@@ -160,7 +160,7 @@ class TypedStorage(UntypedStorage):
         return self.nbytes() // self.element_size()
 
     def _elements(self) -> np.ndarray:
-        return self._owner.ravel("K").view(dtypes.as_numpy_dtype(self.dtype))
+        return self.as_elements(dtypes.as_numpy_dtype(self.dtype))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self._elements().astype(dtype or self._elements().dtype)
@@ -178,7 +178,7 @@ class TypedStorage(UntypedStorage):
         ('torch.FloatStorage', 'torch.DoubleStorage', [1, 1])
         """
         if dtype is None:
-            return Tensor.type(wrap(self._owner)).replace("Tensor", "Storage")  # type: ignore[attr-defined]
+            return Tensor.type(wrap(self._elements())).replace("Tensor", "Storage")  # type: ignore[attr-defined]
         return TypedStorage(self._elements().astype(dtype.numpy))
 
 

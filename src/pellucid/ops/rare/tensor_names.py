@@ -90,7 +90,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         source = wrap(np.empty(0, self.array.dtype))
     elif size is not None or isinstance(source, UntypedStorage):
         memory = source.untyped_storage() if isinstance(source, Tensor) else source  # type: ignore[attr-defined]
-        source = _window(wrap(memory._owner.ravel("K").view(self.array.dtype)), storage_offset, size, stride)
+        source = _window(wrap(memory.as_elements(self.array.dtype)), storage_offset, size, stride)
     self.data = source  # type: ignore[attr-defined]
     return self
 
