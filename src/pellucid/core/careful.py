@@ -85,10 +85,10 @@ def half_and_number(p: Primitive, inputs: Sequence[Any]) -> tuple[Tensor, float]
     one, two = inputs
     if isinstance(two, Tensor) and p.name == "mul" and type(one) in (int, float):
         one, two = two, one
-    if not isinstance(one, Tensor) or plain(one.array.dtype) not in HALVES:
+    if not isinstance(one, Tensor) or one.array.dtype.itemsize != 2 or plain(one.array.dtype) not in HALVES:
         return None
-    if isinstance(two, Tensor) and one.array.ndim and type(two.array) is np.ndarray and current_node(two) is None:
-        two = two.array.item() if two.array.ndim == 0 and two.array.dtype in FLOATS else two
+    if isinstance(two, Tensor) and not two.array.ndim and one.array.ndim and type(two.array) is np.ndarray:
+        two = two.array.item() if two.array.dtype in FLOATS and current_node(two) is None else two
     return (one, two) if type(two) in (int, float) else None
 
 

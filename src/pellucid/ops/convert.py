@@ -41,7 +41,7 @@ cast_row = bind(
 def _copied(a: ndarray, order: Any) -> ndarray:
     if order == CHANNELS_LAST:
         return channels_last_copy(a)
-    return large.copied(a) if a.flags.c_contiguous else a.copy(order)
+    return large.copied(a) if a.size >= large.LARGE and a.flags.c_contiguous else a.copy(order)
 
 
 # order: "K" keeps the strides of a dense tensor, "C" makes it contiguous

@@ -305,9 +305,11 @@ def beside(input: Any, device: Any) -> Any:
     return input.device if device is None else device
 
 
-def with_room(array: np.ndarray, beside: Tensor, name: str) -> Any:
+def with_room(array: np.ndarray, input: Tensor, name: str) -> Any:
     """A new array with room for what may be written into it: beside a tensor inside vmap, one value per example."""
-    for _, kind in sorted(layers(beside.array).items()):
+    if not isinstance(input.array, Kind):
+        return array
+    for _, kind in sorted(layers(input.array).items()):
         if kind.batched:
             array = kind.overwrite(array, name)
     return array
@@ -324,7 +326,8 @@ def like(
         dtypes.check_device(device)
     source = input.array
     kind = chosen(dtype, default=plain(source.dtype))
-    if check_room(name, tuple(source.shape), kind, beside(input, device)):
+    place = CPU if device is None and type(source) is np.ndarray else beside(input, device)
+    if check_room(name, tuple(source.shape), kind, place):
         return weightless(tuple(source.shape), kind)
     if memory_format is not None and check_format(memory_format, source.ndim):
         return _in_order(make, tuple(source.shape), kind, order_of(source.ndim))

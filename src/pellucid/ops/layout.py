@@ -95,7 +95,6 @@ def _lying(input: Tensor, what: str) -> ndarray:
     return array.pattern() if isinstance(array, Kind) else concrete(input, what)
 
 
-
 def stride(input: Any, dim: Any = None) -> Any:
     """How many elements to step over in memory to get to the next one of a dimension.
 
