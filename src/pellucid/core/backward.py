@@ -22,12 +22,11 @@ import numpy as np
 from pellucid.core import aliasing, large, modes
 from pellucid.core.departures import RUNS
 from pellucid.core.hooks import Watch, after_node, as_tensor, before_node, on_gradient, post_accumulate, tell_backward
-from pellucid.core.keep import arguments
 from pellucid.core.kinds import Kind
 from pellucid.core.large import LARGE, added_up, gather, leading_sum
 from pellucid.core.primitive import BOUND, same
 from pellucid.core.provenance import getframe, here, outside
-from pellucid.core.saved import lifted, saved_values
+from pellucid.core.saved import by_rules, saved_values
 from pellucid.core.tensor import ACCUMULATE, Bundle, Freed, Leaf, Node, Tensor, extra_of, wrap
 from pellucid.core.views import current_node
 from pellucid.errors import explain
@@ -135,24 +134,13 @@ def pulled(
     node: Node, g: Any, saved: Any, create_graph: bool, wanted: set[Node] | None, watch: "Watch | None"
 ) -> tuple[list[tuple[int, Any, int]], list[Node], list[Any]]:
     """The edges of a node that is not straightforward, with their gradients worked out already."""
-    p = node.primitive
     if type(g) is Bundle:
         g = g.listed()
     if node.extra is not None and node.extra.before:
         g = before_node(node, g, create_graph)
         if g is None:
             return [], [], []
-    if p.pullback is not None:
-        results = p.pullback(g, *(lifted(node, p.pullback, saved[0]) if create_graph else saved[0]))
-    else:
-        results = []
-        for i, rule in enumerate(p.rules):
-            parent = node.inputs[i]
-            if rule is None or parent is None or (wanted is not None and parent not in wanted):
-                results.append(None)
-                continue
-            values = arguments(p, saved, i)
-            results.append(rule(g, *(lifted(node, rule, values) if create_graph else values)))
+    results = by_rules(node, g, saved, create_graph, wanted)
     if node.extra is not None and node.extra.after:
         results = after_node(node, results, g, create_graph)
     going = [

@@ -4,7 +4,7 @@ A kept value is refused when it was given back by an earlier backward, when its 
 made (the ledger of core/aliasing.py knows), or when a NumPy array outside changed it (fingerprints differ).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -178,24 +178,26 @@ def call_node(node: Node, *grads: Any) -> Any:
     parts = [g if create_graph or g is None else g.array for g in grads]
     if node.shape is not None and len(parts) != 1:
         raise TypeError(f"{node.name()}: expected 1 arguments, got {len(parts)} instead")
-    results = _one_step(node, parts if node.shape is None else parts[0], create_graph)
+    g = parts if node.shape is None else parts[0]
+    results = by_rules(node, g, saved_values(node), create_graph)
     found = tuple(d if d is None or isinstance(d, Tensor) else wrap(np.asanyarray(d)) for d in results)
     return found[0] if len(found) == 1 else found
 
 
-def _one_step(node: Node, g: Any, create_graph: bool) -> Iterable[Any]:
-    """The gradients of a node's inputs, None where none is wanted."""
-    p, saved = node.primitive, saved_values(node)
-
-    def pulled_by(rule: Any, values: Sequence[Any]) -> Any:
-        return rule(g, *(lifted(node, rule, values) if create_graph else values))
-
+def by_rules(node: Node, g: Any, saved: Any, create_graph: bool, wanted: Container[Node] | None = None) -> Any:
+    """The gradients of a node's inputs, before they are summed to the inputs' shapes; None where none is wanted."""
+    p = node.primitive
     if p.pullback is not None:
-        return pulled_by(p.pullback, saved[0])  # type: ignore[no-any-return]
-    return [
-        None if rule is None or node.inputs[i] is None else pulled_by(rule, arguments(p, saved, i))
-        for i, rule in enumerate(p.rules)
-    ]
+        return p.pullback(g, *(lifted(node, p.pullback, saved[0]) if create_graph else saved[0]))
+    results: list[Any] = []
+    for i, rule in enumerate(p.rules):
+        parent = node.inputs[i]
+        if rule is None or parent is None or (wanted is not None and parent not in wanted):
+            results.append(None)
+            continue
+        values = arguments(p, saved, i)
+        results.append(rule(g, *(lifted(node, rule, values) if create_graph else values)))
+    return results
 
 
 Node.__call__ = call_node  # type: ignore[method-assign]
