@@ -19,7 +19,17 @@ from pellucid.ops.arguments import refusal
 from pellucid.ops.compare import only, pairs, sign_of
 from pellucid.ops.elementwise import cos, sin
 from pellucid.ops.layout import stride
-from pellucid.ops.operation import LAYOUT_DECIDES, Draw, Sample, broadcast_hint, call, operation, publish, unary_samples
+from pellucid.ops.operation import (
+    LAYOUT_DECIDES,
+    Draw,
+    Sample,
+    broadcast_hint,
+    call,
+    named,
+    operation,
+    publish,
+    unary_samples,
+)
 from pellucid.ops.select import drop, kind_of
 from pellucid.ops.shape import zeros_like_row
 
@@ -262,8 +272,8 @@ def _abs_in_place(self: Any) -> Any:
 
 
 _real_abs_in_place = in_place(abs, "abs_")
-attach("abs_", _abs_in_place)
-attach("absolute_", _abs_in_place)
+for _name in ("abs_", "absolute_"):
+    attach(_name, named(_abs_in_place, _name))
 
 
 def _angle(a: np.ndarray) -> np.ndarray:

@@ -179,9 +179,8 @@ def named(function: Function, name: str, module: str | None = None) -> Function:
     copy = FunctionType(code, names, name, function.__defaults__, closure)
     copy.__kwdefaults__, copy.__annotations__ = function.__kwdefaults__, function.__annotations__
     copy.__dict__.update(function.__dict__)
-    copy.__doc__, copy.__module__ = function.__doc__, function.__module__
-    if module is not None:  # pickle finds a function by these
-        copy.__module__, copy.__qualname__ = module.replace("torch", "pellucid", 1), name
+    copy.__doc__, copy.__qualname__ = function.__doc__, name  # pickle finds a function by its module and this
+    copy.__module__ = function.__module__ if module is None else module.replace("torch", "pellucid", 1)
     return copy
 
 

@@ -13,7 +13,17 @@ from pellucid.core.tensor import Tensor
 from pellucid.ops.arguments import number, refusal
 from pellucid.ops.compare import only
 from pellucid.ops.elementwise import log
-from pellucid.ops.operation import Draw, Sample, binary_samples, broadcast_hint, call, operation, publish, unary_samples
+from pellucid.ops.operation import (
+    Draw,
+    Sample,
+    binary_samples,
+    broadcast_hint,
+    call,
+    named,
+    operation,
+    publish,
+    unary_samples,
+)
 from pellucid.ops.select import as_operand, drop, keep, kind_of
 from pellucid.ops.shape import zeros_like_row
 
@@ -144,7 +154,7 @@ def square(input: Any) -> Any:
 
 
 @operation(
-    samples=_powers_samples, inplace=False, domain=(0.3, 2.0),
+    samples=_powers_samples, domain=(0.3, 2.0),
     unclaimed={"single_precision_is_kept": "its results are double, whatever it is given"},
 )
 def float_power(input: Any, exponent: Any) -> Any:
@@ -161,7 +171,7 @@ def _float_power_in_place(self: Any, exponent: Any) -> Any:
     return overwrite(self, result, "float_power_")
 
 
-attach("float_power_", _float_power_in_place)
+attach("float_power_", named(_float_power_in_place, "float_power_"))
 
 
 def _doubled(value: Any) -> Any:

@@ -10,11 +10,11 @@ from numpy import ndarray
 
 from pellucid.ops.along import bare
 from pellucid.ops.arguments import Shape, expect
-from pellucid.ops.nn.pooling import F, example, named, refuse_kinds
+from pellucid.ops.nn.pooling import F, example, refuse_kinds
 from pellucid.ops.nn.separable import Map, kind_of_map, separable
 from pellucid.ops.nn.windows import Windows, numbers, uneven_edges, uneven_places
 from pellucid.ops.nn.winners import picking, uneven_index_row, window_index_row
-from pellucid.ops.operation import Draw, Sample, call, publish
+from pellucid.ops.operation import Draw, Sample, call, named, publish
 from pellucid.ops.reduce import mean
 
 

@@ -15,9 +15,9 @@ from pellucid.core.primitive import multilinear
 from pellucid.core.record import bind
 from pellucid.ops.arguments import Shape, expect
 from pellucid.ops.nn.padding import pad
-from pellucid.ops.nn.pooling import F, example, max_pool1d, max_pool2d, max_pool3d, named, refuse_kinds
+from pellucid.ops.nn.pooling import F, example, max_pool1d, max_pool2d, max_pool3d, refuse_kinds
 from pellucid.ops.nn.windows import Windows, last, numbers, windows_of
-from pellucid.ops.operation import Draw, Sample, call, operation, publish
+from pellucid.ops.operation import Draw, Sample, call, named, operation, publish
 from pellucid.ops.select import relu
 from pellucid.ops.shape import reshape
 

@@ -15,10 +15,10 @@ from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
 from pellucid.ops.along import bare
 from pellucid.ops.arguments import Shape, expect, refusal
-from pellucid.ops.nn.pooling import F, named, refuse_kinds
+from pellucid.ops.nn.pooling import F, refuse_kinds
 from pellucid.ops.nn.windows import numbers
 from pellucid.ops.nn.winners import has_nan, pick, picking
-from pellucid.ops.operation import Draw, Sample, call, publish
+from pellucid.ops.operation import Draw, Sample, call, named, publish
 from pellucid.ops.random import rand
 from pellucid.ops.shape import reshape
 

@@ -12,7 +12,7 @@ from pellucid.ops.along import bare
 from pellucid.ops.arguments import expect, refuse
 from pellucid.ops.nn.windows import windows_of
 from pellucid.ops.nn.winners import lowest, pick_row, picking, spread, spread_row, window_index_row
-from pellucid.ops.operation import Draw, Sample, call, operation, publish
+from pellucid.ops.operation import Draw, Sample, call, named, operation, publish
 from pellucid.ops.shape import zeros_like_row
 
 F = "torch.nn.functional"
@@ -73,12 +73,6 @@ def example(function: str, rank: int, shown: str) -> str:
     >>> torch.nn.functional.{function}({EXAMPLES[rank][0]}, 2)
     {shown}
     """
-
-
-def named(function: Any, name: str) -> Any:
-    """Give its own name to one of the functions that differ in their number of dimensions only."""
-    function.__name__ = function.__qualname__ = name
-    return function
 
 
 def _max_pool(rank: int) -> Any:

@@ -10,10 +10,10 @@ from pellucid.core.primitive import multilinear
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import Shape, as_int, expect, refusal
-from pellucid.ops.nn.pooling import F, named
+from pellucid.ops.nn.pooling import F
 from pellucid.ops.nn.windows import numbers
 from pellucid.ops.nn.winners import flat_places, pick_row
-from pellucid.ops.operation import Draw, Sample, call, publish
+from pellucid.ops.operation import Draw, Sample, call, named, publish
 
 
 def _unpool(a: ndarray, index: ndarray, plane: Shape) -> ndarray:
