@@ -28,10 +28,10 @@ from pellucid.ops.random import (
     Fill,
     check_integers,
     check_real,
-    digits_of,
     fill_array,
     integer_numbers,
     integers_from,
+    largest_integer,
     normal_numbers,
     source_of,
     uniform_numbers,
@@ -311,14 +311,8 @@ def random_(self: Tensor, *bounds: Any, generator: Generator | None = None, **na
 
 
 def _whole_range(kind: np.dtype) -> Fill:
-    """Integers from 0 to the largest the dtype holds (or to the largest before floats leave some out)."""
-    if kind.kind == "b":
-        return integer_numbers(0, 2)
-    if kind.kind in "iu":
-        largest = int(np.iinfo(kind).max)
-    else:
-        largest = 2 ** digits_of(kind)
-    return integer_numbers(0, largest + 1, wide=kind.itemsize == 8)
+    """Integers from 0 to the largest the dtype holds."""
+    return integer_numbers(0, largest_integer(kind) + 1, wide=kind.itemsize == 8)
 
 
 @attribute

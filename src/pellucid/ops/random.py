@@ -296,17 +296,24 @@ def check_integers(low: Any, high: Any, kind: np.dtype) -> tuple[int, int]:
 
 
 def integers_from(low: Any, kind: np.dtype) -> Fill:
-    """Integers from low up to the largest that the dtype holds (of a float: before it leaves some out)."""
+    """Integers from low up to the largest that the dtype holds."""
     low = index(low)
     if low == -(2**63):  # as PyTorch has it: all bits, whatever the dtype
         return integer_numbers(0, 2**64)
-    largest = 1 if kind.kind == "b" else int(np.iinfo(kind).max) if kind.kind in "iu" else 2 ** digits_of(kind)
+    largest = largest_integer(kind)
     _check_held(low, largest, kind)
     if kind.kind not in "biu":
         low = _lowest(low, kind)
         if low >= largest:
             raise refusal(RuntimeError, f"random_ expects 'from' to be less than {largest}, but got {low}")
     return integer_numbers(low, largest + 1)
+
+
+def largest_integer(kind: np.dtype) -> int:
+    """The largest integer that a dtype holds (of a float: before it leaves some out)."""
+    if kind.kind == "b":
+        return 1
+    return int(np.iinfo(kind).max) if kind.kind in "iu" else 2 ** digits_of(kind)
 
 
 def digits_of(kind: np.dtype) -> int:
@@ -326,8 +333,8 @@ def _check_held(first: int, last: int, kind: np.dtype) -> None:
     for label, value in (("from", first), ("to - 1", last)):
         if not limits[0] <= value <= limits[1]:
             raise refusal(RuntimeError, f"{label} is out of bounds for {name}: {value}")
-        if kind.kind not in "biu" and abs(value) > 2 ** digits_of(kind):
-            warn(f"{label} is out of bounds: {name} leaves out integers beyond {2 ** digits_of(kind)}, and {value} is")
+        if kind.kind not in "biu" and abs(value) > largest_integer(kind):
+            warn(f"{label} = {value} is out of bounds: beyond {largest_integer(kind)} {name} leaves out integers")
 
 
 def _lowest(low: int, kind: np.dtype) -> int:
