@@ -42,6 +42,15 @@ def underivable(name: str) -> Any:
     return rule
 
 
+def no_slope(name: str) -> Any:
+    """The same for an operation on each element: the table reads the parameters of such a rule."""
+
+    def rule(g: Any) -> Any:
+        return underivable(name)(g)
+
+    return rule
+
+
 def axis_of(dim: Any, ndim: int) -> int:
     """A dimension as a non-negative int; a 0-d tensor counts as one of a single dimension.
 

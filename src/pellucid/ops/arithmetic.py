@@ -18,7 +18,7 @@ from pellucid.core.large import minus, plus, products, times
 from pellucid.core.primitive import elementwise, same
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor
-from pellucid.ops.arguments import check_multiplier, number, refusal, underivable
+from pellucid.ops.arguments import check_multiplier, no_slope, number, refusal
 from pellucid.ops.compare import bitwise_and, bitwise_left_shift, bitwise_or, bitwise_right_shift, bitwise_xor, only
 from pellucid.ops.operation import (
     Draw,
@@ -263,12 +263,8 @@ def _whole_quotients(draw: Draw) -> Iterable[Sample]:
     yield call(draw.integers(5, low=-9, high=9), 1.5)
 
 
-def _no_slope(g: Any) -> Any:
-    return underivable("floor_divide")(g)
-
-
 floor_divide = binary(
-    "floor_divide", only("iuf", _floor_divide), _no_slope, _no_slope,
+    "floor_divide", only("iuf", _floor_divide), no_slope("floor_divide"), no_slope("floor_divide"),
     operators=("__floordiv__",), samples=_whole_quotients, hint=_quotient_hint,
     grad_name="NotImplemented", names=("input", "other"),
     doc="The quotient rounded down; as in PyTorch backward refuses it (div with rounding_mode='floor' has a slope: 0).",

@@ -15,7 +15,7 @@ from pellucid.core.primitive import elementwise
 from pellucid.core.provenance import warn
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor, wrap
-from pellucid.ops.arguments import as_number, number, refusal, underivable
+from pellucid.ops.arguments import as_number, no_slope, number, refusal
 from pellucid.ops.compare import integer_pairs, isfinite, isnan, only, pairs
 from pellucid.ops.convert import cast_row
 from pellucid.ops.create import held
@@ -372,13 +372,9 @@ def nan_to_num(input: Any, nan: float | None = 0.0, posinf: float | None = None,
     return _nan_to_num_row(input, 0.0 if nan is None else nan, posinf, neginf)
 
 
-def _no_slope(g: Any) -> Any:
-    return underivable("heaviside")(g)
-
-
 heaviside = binary(
-    "heaviside", only("biuf", lambda a, b: np.where(a == 0, b, (a > 0).astype(b.dtype))), _no_slope, _no_slope,
-    dtypes="equal",
+    "heaviside", only("biuf", lambda a, b: np.where(a == 0, b, (a > 0).astype(b.dtype))),
+    no_slope("heaviside"), no_slope("heaviside"), dtypes="equal",
     samples=lambda draw: [sample for sample in integer_pairs(draw) if isinstance(sample.args[1], Tensor)],
     out="exact", tensors=2, names=("input", "values"), grad_name="NotImplemented",
     doc="0 for negative elements, 1 for positive ones, and `values` for 0.",
