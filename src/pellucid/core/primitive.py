@@ -111,7 +111,7 @@ def same(g: Array) -> Array:
     return g
 
 
-SUFFIX = re.compile(r"_(all|(of_)?number|dim|with_bias|bias|row)$|(?<=squeeze)\d$")
+SUFFIX = re.compile(r"_(all|(of_)?number|dim|with_bias|bias)$|(?<=squeeze)\d$")
 
 
 def as_written(name: str) -> str:

@@ -130,7 +130,7 @@ class Writer:
             self.refuse(statement)
 
     def gemm(self, given: list[Value]) -> None:
-        """A matrix product: a call of the BLAS."""
+        """A matrix product: a call of what has the parameters of a BLAS's."""
         across_a, across_b, m, n, k, alpha, a, a_begin, a_step, b, b_begin, b_step, beta, c, c_begin, c_step = given
         transposed = [self.result("i32", f"trunc i64 {each[1]} to i32")[1] for each in (across_a, across_b)]
         transposed = [f"i32 {self.result('i32', f'add i32 111, {each}')[1]}" for each in transposed]

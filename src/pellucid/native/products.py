@@ -43,11 +43,11 @@ def narrow_tiles(
     beta: float, c: Array, to: int, c_step: int,
 ) -> None:  # fmt: skip
     """All rows of a with the first vectors of a panel."""
-    tens = m - m % 12
-    for row in range(0, tens, 12):
+    twelves = m - m % 12
+    for row in range(0, twelves, 12):
         narrow_12(depth, width, alpha, a, begin + row * down, down, along, panel, beta, c, to + row * c_step, c_step)
     fours = m - m % 4
-    for row in range(tens, fours, 4):
+    for row in range(twelves, fours, 4):
         narrow_4(depth, width, alpha, a, begin + row * down, down, along, panel, beta, c, to + row * c_step, c_step)
     for row in range(fours, m):
         narrow_1(depth, width, alpha, a, begin + row * down, down, along, panel, beta, c, to + row * c_step, c_step)

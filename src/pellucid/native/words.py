@@ -92,7 +92,7 @@ def gemm(
     beta: float, c: ndarray, c_begin: int, c_step: int,
 ) -> None:  # fmt: skip
     """`c ← alpha a b + beta c` for matrices of m x k and k x n inside flat arrays: where each begins and how far apart
-    its rows are; `across`: it is stored transposed. It is the BLAS's, on one thread."""
+    its rows are; `across`: it is stored transposed. On one thread: products.py has it."""
     first = matrix_in(a, a_begin, a_step, (k, m) if across_a else (m, k))
     second = matrix_in(b, b_begin, b_step, (n, k) if across_b else (k, n))
     out = matrix_in(c, c_begin, c_step, (m, n))

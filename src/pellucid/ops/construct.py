@@ -108,7 +108,8 @@ def _array(data: Any, wanted: np.dtype | None, left: list[Tensor]) -> np.ndarray
     if kind is float or kind is int or kind is bool or kind is complex:
         return _numbers(data, wanted, {kind})
     if isinstance(data, np.generic):
-        return converted(_from_array(np.asarray(data), None), wanted or _from_array(np.asarray(data), None).dtype)
+        array = _from_array(np.asarray(data), None)
+        return array if wanted is None else converted(array, wanted)  # a number that does not fit is refused
     if isinstance(data, np.ndarray):
         return _from_array(data, wanted)
     if isinstance(data, (str, bytes)):

@@ -144,9 +144,9 @@ def mapped(target: Tensor, others: tuple[Tensor, ...], function: Callable[..., A
     columns = [each.expand(shape) for each in others]  # type: ignore[attr-defined]
     elements = [concrete(each, name).reshape(-1).tolist() for each in (target, *columns)]
     values = [function(*each) for each in zip(*elements, strict=True)]
-    strange = next((value for value in values if not isinstance(value, (Number, Tensor))), None)
-    if strange is not None or None in values:
-        raise TypeError(f"{name}: the function must return a number, not {type(strange).__name__}")
+    strange = [type(value).__name__ for value in values if not isinstance(value, (Number, Tensor))]
+    if strange:
+        raise TypeError(f"{name}: the function must return a number, not {strange[0]}")
     return overwrite(target, wrap(np.array(values, kind).reshape(shape)), name)
 
 
