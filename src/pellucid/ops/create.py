@@ -379,8 +379,12 @@ def full_like(
     >>> torch.full_like(torch.ones(2), 7)
     tensor([7., 7.])
     """
-    array = like("full_like", np.empty, input, dtype, device, memory_format)
-    array[...] = converted(np.asarray(number_of("full_like", "fill_value", fill_value)), array.dtype)
+    value = np.asarray(number_of("full_like", "fill_value", fill_value))
+
+    def filled(shape: Shape, kind: np.dtype) -> np.ndarray:
+        return np.full(shape, converted(value, kind))
+
+    array = like("full_like", filled, input, dtype, device, memory_format)
     return made(with_room(array, input, "full_like"), requires_grad, device=beside(input, device))
 
 
