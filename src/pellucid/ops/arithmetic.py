@@ -17,7 +17,7 @@ from pellucid.core.inplace import in_place
 from pellucid.core.large import minus, plus, products, times
 from pellucid.core.primitive import elementwise, same
 from pellucid.core.record import attach, bind
-from pellucid.core.tensor import Tensor
+from pellucid.core.tensor import Tensor, bearing
 from pellucid.ops.arguments import check_multiplier, no_slope, number, refusal
 from pellucid.ops.compare import bitwise_and, bitwise_left_shift, bitwise_or, bitwise_right_shift, bitwise_xor, only
 from pellucid.ops.operation import (
@@ -103,7 +103,9 @@ def _with_alpha(row: Any, input: Any, other: Any, alpha: Any) -> Any:
         return row(input, other * alpha)
     halves = [as_operand(each, common) if isinstance(each, Tensor) else common.type(each) for each in (input, other)]
     first, second = (as_operand(x, FLOAT32) if isinstance(x, Tensor) else float(x) for x in halves)
-    return as_operand(row(first, second * float(common.type(alpha))), common)
+    wide = row(first, second * float(common.type(alpha)))
+    narrow = as_operand(wide, common)
+    return narrow if wide.node is None else bearing(wide.node.primitive.grad_name, narrow)
 
 
 def _alpha_samples(draw: Draw) -> Iterable[Sample]:
