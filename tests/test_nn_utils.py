@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import pellucid
+from likeness import alike, plain
 from pellucid.nn.utils import clip_grad
 
 STORIES = {}
@@ -30,34 +31,6 @@ def refused(function: Any, *args: Any, **kwargs: Any) -> str:
         return f"no error: {function(*args, **kwargs)!r}"
     except Exception as error:
         return f"{type(error).__name__}: {str(error)[:30]}"
-
-
-def plain(value: Any) -> Any:
-    """Anything with tensors in it as Python numbers, which the two libraries have in common."""
-    if hasattr(value, "detach"):
-        numbers = value.detach()
-        half = "float16" in str(value.dtype)
-        return [str(value.dtype), (numbers.float() if half else numbers).numpy().tolist()]
-    if isinstance(value, dict):
-        return {key: plain(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(part) for part in value]
-    return value
-
-
-def alike(mine: Any, its: Any, where: str) -> None:
-    """Equal, numbers up to rounding."""
-    if isinstance(its, dict):
-        assert list(mine) == list(its), where
-        mine, its = list(mine.values()), list(its.values())
-    if isinstance(its, list):
-        assert len(mine) == len(its), where
-        for i, (a, b) in enumerate(zip(mine, its, strict=True)):
-            alike(a, b, f"{where} > {i}")
-    elif isinstance(its, float):
-        assert mine == pytest.approx(its, rel=1e-4, abs=3e-5, nan_ok=True), where
-    else:
-        assert mine == its, where
 
 
 def keys(module: Any) -> list[str]:
@@ -556,7 +529,7 @@ def names(torch: Any) -> Any:
 @pytest.mark.parametrize("name", STORIES)
 def test_story(torch, name):
     importlib.import_module("torch.nn.utils.prune")  # torch.nn.utils leaves it to be imported
-    alike(plain(STORIES[name](pellucid)), plain(STORIES[name](torch)), name)
+    alike(plain(STORIES[name](pellucid)), plain(STORIES[name](torch)), name, rel=1e-4, abs=3e-5)
 
 
 # --- without PyTorch

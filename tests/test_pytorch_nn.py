@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pellucid
+from likeness import alike, plain
 
 CASES: dict[str, Any] = {}
 
@@ -29,33 +30,6 @@ def each(*attempts: Any) -> list[Any]:
         except Exception as error:
             found.append(type(error).__name__)
     return found
-
-
-def plain(value: Any) -> Any:
-    """Anything with tensors in it as Python numbers, which the two libraries have in common."""
-    if hasattr(value, "detach"):
-        numbers = value.detach()
-        return [str(value.dtype), (numbers.float() if "float16" in str(value.dtype) else numbers).tolist()]
-    if isinstance(value, dict):
-        return {key: plain(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(part) for part in value]
-    return value
-
-
-def alike(mine: Any, its: Any, where: str) -> None:
-    """Equal, numbers up to rounding."""
-    if isinstance(its, dict):
-        assert list(mine) == list(its), where
-        mine, its = list(mine.values()), list(its.values())
-    if isinstance(its, list):
-        assert isinstance(mine, list) and len(mine) == len(its), f"{where}: {mine} and {its}"
-        for i, (a, b) in enumerate(zip(mine, its, strict=True)):
-            alike(a, b, f"{where} > {i}")
-    elif isinstance(its, float):
-        assert mine == pytest.approx(its, rel=1e-5, abs=1e-6, nan_ok=True), where
-    else:
-        assert mine == its, where
 
 
 @pytest.fixture

@@ -94,6 +94,15 @@ def check_multiplier(name: str, value: Any, kind: str) -> None:
             )  # fmt: skip
 
 
+def means_all(dim: Any) -> bool:
+    """Whether a `dim` stands for all dimensions.
+
+    >>> means_all(None), means_all(()), means_all([]), means_all(0)
+    (True, True, True, False)
+    """
+    return dim is None or (isinstance(dim, (tuple, list)) and not dim)
+
+
 def axes_of(dims: Any, ndim: int) -> Axes:
     """One or several dimensions as non-negative ints, each at most once."""
     axes = tuple(axis_of(d, ndim) for d in (dims if isinstance(dims, (tuple, list)) else (dims,)))

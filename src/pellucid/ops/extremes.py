@@ -13,7 +13,7 @@ from pellucid.core.primitive import constant, general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
 from pellucid.ops.along import bare, kept, line_samples, picker
-from pellucid.ops.arguments import axis_of, refusal, refuse, shifted
+from pellucid.ops.arguments import axis_of, means_all, refusal, refuse, shifted
 from pellucid.ops.expand import expand_row
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.reduce import add_reduce, back, behind_batch, nonempty_samples, normal, sum_all_row, sum_row
@@ -112,7 +112,7 @@ def refuse_empty(input: Any, dim: Any, axes: tuple[int, ...], name: str) -> None
     """There is no extreme of nothing."""
     if input.array.size:
         return
-    if dim is None or (isinstance(dim, tuple) and not dim):
+    if means_all(dim):
         error: type[Exception] = IndexError if name.startswith("arg") else RuntimeError
         what = f"{name}(): Expected reduction dim to be specified for input.numel() == 0."
         raise refusal(error, f"{what} Specify the reduction dim with the 'dim' argument.")

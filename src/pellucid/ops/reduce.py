@@ -11,7 +11,7 @@ from pellucid.core.large import added_up
 from pellucid.core.primitive import constant, general, multilinear
 from pellucid.core.record import bind
 from pellucid.ops.along import kept, line_samples
-from pellucid.ops.arguments import axes_of, axis_of, is_floating, name_of, refusal, refuse, shifted
+from pellucid.ops.arguments import axes_of, axis_of, is_floating, means_all, name_of, refusal, refuse, shifted
 from pellucid.ops.convert import as_type
 from pellucid.ops.elementwise import exp
 from pellucid.ops.expand import expand_row
@@ -38,7 +38,7 @@ def normal(dim: Any, ndim: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1024, typed=True)
 def _normal(dim: Any, ndim: int) -> tuple[int, ...]:
-    if dim is None or (isinstance(dim, tuple) and not dim):
+    if means_all(dim):
         return tuple(range(ndim))
     axes = axes_of(dim, ndim)
     return axes if ndim else ()

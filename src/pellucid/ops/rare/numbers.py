@@ -9,7 +9,7 @@ from pellucid import return_types
 from pellucid.core.primitive import constant, elementwise, general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
-from pellucid.ops.arguments import expect, name_of, refusal, shifted
+from pellucid.ops.arguments import expect, means_all, name_of, refusal, shifted
 from pellucid.ops.compare import integer_pairs, pairs
 from pellucid.ops.operation import Draw, Sample, broadcast_hint, call, operation, unary_samples
 from pellucid.ops.reduce import normal
@@ -146,7 +146,7 @@ def hash_tensor(input: Any, dim: Any = (), *, keepdim: bool = False, mode: int =
     expect(mode == 0, f"Unknown hash_tensor mode: {mode}")
     if input.array.dtype.kind == "c":
         raise refusal(NotImplementedError, f"\"xor_sum_cpu\" not implemented for '{name_of(input)}'")
-    everything = dim is None or (isinstance(dim, (tuple, list)) and not dim)
+    everything = means_all(dim)
     what = "hash_tensor: Expected reduction dim to be specified for input.numel() == 0."
     expect(not everything or input.numel() > 0, what)
     axes = normal(dim, input.ndim)

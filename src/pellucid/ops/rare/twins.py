@@ -9,7 +9,7 @@ from pellucid.core.inplace import computed_into
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.core.tensor import wrap
-from pellucid.ops.arguments import refusal
+from pellucid.ops.arguments import means_all, refusal
 from pellucid.ops.norm import norm
 from pellucid.ops.operation import OPERATIONS
 
@@ -95,7 +95,7 @@ def frobenius_norm(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     >>> torch.frobenius_norm(torch.tensor([[3.0, 4.0]]), (0, 1))
     tensor(5.)
     """
-    return norm(input, "fro", None if dim in ((), []) else dim, keepdim)
+    return norm(input, "fro", None if means_all(dim) else dim, keepdim)
 
 
 def nuclear_norm(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
