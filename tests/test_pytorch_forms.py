@@ -454,6 +454,10 @@ def test_settings_of_the_compiler_are_made_for_a_while() -> None:
         return config.recompile_limit
 
     assert (inside(), config.recompile_limit) == (3, 8)
+    with config.patch(recompile_limit=3):
+        config.suppress_errors = True  # another setting, made meanwhile: it stays
+    stayed, config.suppress_errors = config.suppress_errors, False
+    assert stayed
 
 
 def test_typed_tensors_take_a_size_by_name() -> None:

@@ -20,13 +20,14 @@ def patching(module: str) -> Callable[..., Any]:
     @contextmanager
     def patch(name: Any = None, value: Any = None, **changes: Any) -> Iterator[None]:
         given = name if isinstance(name, dict) else {} if name is None else {name: value}
-        settings = vars(sys.modules[module])
-        before = settings.copy()
-        settings.update(given, **changes)
+        settings, changes = vars(sys.modules[module]), {**given, **changes}
+        before = {each: settings[each] for each in changes if each in settings}
+        settings.update(changes)
         try:
             yield
         finally:
-            settings.clear()
+            for each in changes:
+                settings.pop(each, None)
             settings.update(before)
 
     return patch
