@@ -58,7 +58,8 @@ def axis_of(dim: Any, ndim: int) -> int:
     2
     """
     if dim is True or dim is False:  # `x.sum(True)` means keepdim
-        raise TypeError(f"a dimension must be int, not bool (got {dim})")
+        what = f"a dimension must be int, not bool (got {dim})"
+        raise refusal(TypeError, what, try_="keepdim=True, by its name")
     axis = as_int(dim)
     span = ndim or 1
     if not -span <= axis < span:

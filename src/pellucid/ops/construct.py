@@ -40,7 +40,7 @@ def new_tensor(
 @attribute
 def new(self: Tensor, *data: Any, size: Any = None, device: Any = None) -> Tensor:
     """An empty tensor of this tensor's dtype: the old form of `new_empty` and `new_tensor`."""
-    return _constructed(data if size is None else tuple(size), plain(self.array.dtype), device)
+    return _constructed(data, plain(self.array.dtype), device, size)
 
 
 # --- from data
@@ -415,8 +415,10 @@ def from_file(filename: Any, shared: bool | None = None, size: int = 0, *, dtype
 # --- the constructors of old: Tensor(2, 3), FloatTensor([1, 2])
 
 
-def _constructed(arguments: Sequence[Any], kind: np.dtype, device: Any = None) -> Tensor:
-    """What `Tensor(...)` means: sizes, one Size, data, or nothing."""
+def _constructed(arguments: Sequence[Any], kind: np.dtype, device: Any = None, size: Any = None) -> Tensor:
+    """What `Tensor(...)` means: sizes, one Size, data, or nothing; `size=` is sizes under their name."""
+    if size is not None:
+        arguments = tuple(size)
     if device is not None:
         dtypes.check_device(device)
     if not arguments:
@@ -461,7 +463,7 @@ class TypedTensor:
         self.dtype = dtype
 
     def __call__(self, *data: Any, size: Any = None, device: Any = None) -> Tensor:
-        return _constructed(data if size is None else tuple(size), self.dtype.numpy, device)
+        return _constructed(data, self.dtype.numpy, device, size)
 
     def __instancecheck__(self, value: object) -> bool:
         return isinstance(value, Tensor) and plain(value.array.dtype) is self.dtype.numpy
