@@ -33,6 +33,18 @@ def number(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def as_number(value: Any) -> Any:
+    """What PyTorch takes where a number is asked for: also a tensor of no dimensions that needs no gradient.
+
+    >>> import pellucid as torch
+    >>> as_number(torch.tensor(3)), as_number(torch.tensor([3]))
+    (3, tensor([3]))
+    """
+    if isinstance(value, Tensor) and not value.array.ndim and not value.requires_grad:  # type: ignore[attr-defined]
+        return value.item()  # type: ignore[attr-defined]
+    return number(value)
+
+
 def underivable(name: str) -> Any:
     """The rule, or jvp, of an operation that PyTorch cannot differentiate either: a walk that comes here is refused."""
 
@@ -127,18 +139,6 @@ def sizes_of(sizes: Any) -> Shape:
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = sizes[0]
     return tuple(map(as_int, sizes))
-
-
-def as_number(value: Any) -> Any:
-    """What PyTorch takes where a number is asked for: also a tensor of no dimensions that needs no gradient.
-
-    >>> import pellucid as torch
-    >>> as_number(torch.tensor(3)), as_number(torch.tensor([3]))
-    (3, tensor([3]))
-    """
-    if isinstance(value, Tensor) and not value.array.ndim and not value.requires_grad:  # type: ignore[attr-defined]
-        return value.item()  # type: ignore[attr-defined]
-    return number(value)
 
 
 def name_of(input: Any) -> str:

@@ -347,7 +347,7 @@ def polygamma(n: int, input: Any) -> Any:
 
 def _polygamma_method(self: Any, n: int) -> Any:
     """The n-th derivative of digamma."""
-    return polygamma_row(self, n)
+    return polygamma(n, self)
 
 
 attach("polygamma", named(_polygamma_method, "polygamma"))
