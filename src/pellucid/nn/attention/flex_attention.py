@@ -54,10 +54,6 @@ def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
     return batch.new_ones((), dtype=torch.bool)
 
 
-def _unmodified(score: Any, b: Any, h: Any, q: Any, kv: Any) -> Any:
-    return score
-
-
 def _mask_of_a_part(b: Any, h: Any, q: Any, kv: Any) -> Any:
     raise RuntimeError(
         explain(
