@@ -344,8 +344,10 @@ def flags_of_backends_are_contexts_and_decorators(torch: Any) -> Any:
     def decorated() -> int:
         return 3
 
+    switches = [torch.backends, torch.backends.cuda.matmul, torch.backends.cudnn, torch.backends.mkldnn.matmul]
+    for each in switches:  # programs of other tests may have asked for another precision
+        each.fp32_precision = "none"
     with torch.backends.mkldnn.flags(enabled=False), torch.backends.cudnn.flags(deterministic=True):
-        switches = [torch.backends, torch.backends.cuda.matmul, torch.backends.cudnn, torch.backends.mkldnn.matmul]
         return [decorated(), torch.cuda.is_tf32_supported(), *(each.fp32_precision for each in switches)]
 
 
