@@ -108,6 +108,15 @@ def sizes_of(sizes: Any) -> Shape:
     return tuple(map(as_int, sizes))
 
 
+def one_or_several(axes: tuple[Any, ...], dim: Any) -> Any:
+    """Dimensions given as `0, 1`, as `(0, 1)`, as `0` or by keyword, where None stands for all.
+
+    >>> one_or_several((0, 1), None), one_or_several((), 2), one_or_several(((0, 1),), None), one_or_several((), None)
+    ((0, 1), 2, (0, 1), None)
+    """
+    return dim if not axes else axes[0] if len(axes) == 1 else axes
+
+
 def as_number(value: Any) -> Any:
     """What PyTorch takes where a number is asked for: also a tensor of no dimensions that needs no gradient.
 
