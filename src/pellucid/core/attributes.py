@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+import weakref
 from collections.abc import Callable
 from numbers import Number
 from typing import Any
@@ -115,7 +116,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     if requires_grad and node is None:
         _check_differentiable(self)
         joins(self.cut)  # a value that was cut off starts a graph of its own
-        self.node = Leaf(self, here())
+        self.node = _thawed(self) or Leaf(self, here())
         self.cut = None
     elif not requires_grad and node is not None:
         if not isinstance(node, Leaf):
@@ -129,7 +130,21 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
             )
         self.node = None
         self.cut = Cut("requires_grad_(False)", here(), frozen=True)
+        self.cut.leaf, node.tensor = node, _nobody  # graphs of before fill no gradient while it is frozen
     return self
+
+
+def _nobody() -> None:
+    """What a leaf says whose tensor is frozen: there is none to fill."""
+
+
+def _thawed(tensor: Tensor) -> Leaf | None:
+    """The leaf of a tensor that was frozen: what was computed before may fill its gradient again."""
+    leaf = tensor.cut.leaf if isinstance(tensor.cut, Cut) else None
+    if leaf is None or leaf.shape != tuple(tensor.array.shape):
+        return None
+    leaf.tensor = weakref.ref(tensor)
+    return leaf
 
 
 def _check_differentiable(tensor: Tensor) -> None:

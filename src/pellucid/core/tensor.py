@@ -179,7 +179,7 @@ class Leaf(Node):
     __slots__ = ("tensor",)
 
     def __init__(self, tensor: "Tensor", place: Place) -> None:
-        self.tensor = weakref.ref(tensor)
+        self.tensor: Callable[[], Tensor | None] = weakref.ref(tensor)
         self.primitive = ACCUMULATE
         self.inputs = ()
         self.saved = ()
@@ -302,7 +302,7 @@ class Freed:
 class Cut:
     """Why a tensor has no graph although its inputs had one."""
 
-    __slots__ = ("behind", "born", "by", "entered", "frozen", "leaves", "origin", "source")
+    __slots__ = ("behind", "born", "by", "entered", "frozen", "leaf", "leaves", "origin", "source")
     inference = False  # a Mode, which may stand in the same place, may say otherwise
 
     def __init__(self, by: str, entered: Place, source: str = "", frozen: bool = False) -> None:
@@ -310,6 +310,7 @@ class Cut:
         self.entered = entered
         self.source = source  # the name of the node that was left behind
         self.frozen = frozen  # not cut off: asked for no gradient
+        self.leaf: Leaf | None = None  # of a frozen tensor: what graphs of before end in, for when it is thawed
         self.born = tick()
         self.behind = 0  # the number of the node that was left behind
         self.leaves: tuple[int, ...] = ()  # the leaves it depended on, see core/departures.py

@@ -141,6 +141,15 @@ def sizes_of(sizes: Any) -> Shape:
     return tuple(map(as_int, sizes))
 
 
+def one_or_several(axes: tuple[Any, ...], dim: Any) -> Any:
+    """Dimensions given as `0, 1`, as `(0, 1)`, as `0` or by keyword, where None stands for all.
+
+    >>> one_or_several((0, 1), None), one_or_several((), 2), one_or_several(((0, 1),), None), one_or_several((), None)
+    ((0, 1), 2, (0, 1), None)
+    """
+    return dim if not axes else axes[0] if len(axes) == 1 else axes
+
+
 def name_of(input: Any) -> str:
     """PyTorch's name of a tensor's dtype in error messages, such as Long."""
     return dtypes.scalar_name(dtypes.from_numpy_dtype(input.array.dtype))

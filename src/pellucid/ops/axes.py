@@ -13,6 +13,7 @@ from pellucid.core.primitive import multilinear
 from pellucid.core.record import bind
 from pellucid.core.tensor import Operators
 from pellucid.ops.arguments import ALL, Axes, Row, axes_of, axis_of, refusal, shifted, sizes_of
+from pellucid.ops.formats import in_order
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.shape import reshape_row, reshaped_in_place
 from pellucid.ops.slicing import alias_row
@@ -340,7 +341,7 @@ def _roll_batch(op: Row, a: Any, shifts: Axes, axes: Axes) -> Any:
 # no axes: the tensor is rolled as if it were flat
 roll_row = bind(
     multilinear(
-        "roll", _roll, lambda g, shifts, axes: roll_row(g, tuple(-n for n in shifts), axes),
+        "roll", in_order(_roll), lambda g, shifts, axes: roll_row(g, tuple(-n for n in shifts), axes),
         batch=_roll_batch,
     )
 )  # fmt: skip

@@ -20,6 +20,7 @@ from pellucid.core.tensor import Tensor
 from pellucid.ops.arguments import is_floating, refusal
 from pellucid.ops.axes import permute_row
 from pellucid.ops.convert import as_type
+from pellucid.ops.diagonal import diagonal_row
 from pellucid.ops.expand import expand_row
 from pellucid.ops.operation import COMPOSED, call, must_be_tensors, operation
 from pellucid.ops.shape import reshape_row
@@ -300,6 +301,17 @@ def _stretched(terms: Terms, shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple
     )
 
 
+def _diagonal_view(input: Any, name: str) -> tuple[Any, str]:
+    """A view of the elements whose places along axes of one letter agree, and the letters that are left."""
+    for letter in dict.fromkeys(name):
+        while name.count(letter) > 1:
+            first = name.index(letter)
+            second = name.index(letter, first + 1)
+            input = diagonal_row(input, 0, first, second)  # their common axis comes last
+            name = name[:first] + name[first + 1 : second] + name[second + 1 :] + letter
+    return input, name
+
+
 def _sums_alone(names: Sequence[str], output: str) -> bool:
     """Whether an operand is summed over a letter that nothing else has."""
     return any(
@@ -352,8 +364,9 @@ def einsum(*args: Any) -> Any:
         kept = [axis for axis in range(len(term)) if axis not in dropped]
         inputs.append(reshape_row(operand, tuple(operand.shape[axis] for axis in kept)) if dropped else operand)
         names.append("".join(term[axis] for axis in kept))
-    if len(inputs) == 1 and sorted(names[0]) == sorted(output):
-        return permute_row(inputs[0], tuple(names[0].index(letter) for letter in output))
+    if len(inputs) == 1 and set(names[0]) == set(output):  # nothing to sum up: a view, which may be written to
+        view, name = _diagonal_view(inputs[0], names[0])
+        return permute_row(view, tuple(name.index(letter) for letter in output))
     if not is_floating(inputs[0]) and _sums_alone(names, output):
         inputs = [as_type(operand, dtypes.int64) for operand in inputs]  # a plain sum: of integers it is int64
     return einsum_row(tuple(inputs), tuple(names), output)

@@ -120,7 +120,7 @@ def expand_as(input: Any, other: Any) -> Any:
         call(draw(3, 2).mT, (2, 2, 3)),
     ],
 )  # fmt: skip
-def broadcast_to(input: Any, size: Any) -> Any:
+def broadcast_to(input: Any, *sizes: Any, size: Any = None) -> Any:
     """Expand a tensor to a shape.
 
     >>> import pellucid as torch
@@ -128,7 +128,7 @@ def broadcast_to(input: Any, size: Any) -> Any:
     tensor([[1, 2],
             [1, 2]])
     """
-    return expand(input, tuple(size))
+    return expand(input, *sizes, size=size)
 
 
 @operation(

@@ -15,6 +15,7 @@ from pellucid.core.tensor import Tensor
 from pellucid.ops.along import bare, kept, line_samples, picker
 from pellucid.ops.arguments import axis_of, means_all, refusal, refuse, shifted
 from pellucid.ops.expand import expand_row
+from pellucid.ops.formats import settled
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.reduce import add_reduce, back, behind_batch, nonempty_samples, normal, sum_all_row, sum_row
 from pellucid.ops.select import maximum, minimum
@@ -47,7 +48,7 @@ def _extreme(name: str, reduce: Any, lower: str) -> Any:
     """The row of amax or amin."""
     return bind(
         general(
-            name, lambda a, axes, keepdim: reduce(a, axes, None, None, keepdim),
+            name, lambda a, axes, keepdim: settled(reduce(a, axes, None, None, keepdim)),
             lambda g, a, y, axes, keepdim: back(g, tuple(a.shape), axes, keepdim) * shares_row(a, y, axes),
             jvp=lambda tangents, y, inputs, params: sum_row(
                 tangents[0] * shares_row(inputs[0], y, params[0]), *params

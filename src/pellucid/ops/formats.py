@@ -3,8 +3,11 @@
 Of a batch of images (batch, channels, height, width), `channels_last` keeps the channels of each pixel side by side.
 """
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
+import numpy as np
 from numpy import ndarray
 
 from pellucid import dtypes
@@ -40,10 +43,31 @@ def shape_order(rank: int) -> list[int]:
     return [0, rank - 1, *range(1, rank - 1)]
 
 
+def settled(y: Any) -> Any:
+    """A result in the order of its shape: NumPy keeps the order of its inputs where PyTorch makes a new one.
+
+    A transposed tensor may not be viewed as a flat one, but its sum along a dimension, its softmax or what it was
+    joined to may.
+
+    >>> settled(np.zeros((3, 2)).T).flags.c_contiguous
+    True
+    """
+    return y if y.flags.c_contiguous else np.ascontiguousarray(y)
+
+
+def in_order(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A forward whose result is settled."""
+
+    @wraps(forward)
+    def ordered(*args: Any) -> Any:
+        return settled(forward(*args))
+
+    return ordered
+
+
 def channels_last_copy(a: ndarray) -> ndarray:
     """A copy whose channels lie last in memory; the shape stays.
 
-    >>> import numpy as np
     >>> channels_last_copy(np.zeros((2, 3, 4, 5), np.int8)).strides
     (60, 1, 15, 3)
     """

@@ -12,6 +12,7 @@ from pellucid.core.primitive import BOUND, general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import ALL, Row, Shape, axis_of, refusal
+from pellucid.ops.formats import RANKS, is_channels_last, settled
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.select import as_operand
 from pellucid.ops.shape import atleast_1d, atleast_2d, atleast_3d, reshape, zeros_like_row
@@ -44,10 +45,20 @@ def _stack_back(g: Any, needs: tuple[bool, ...], axis: int) -> list[Any]:
 
 def _concatenate(arrays: tuple[ndarray, ...], axis: int) -> ndarray:
     try:
-        return np.concatenate(arrays, axis)
+        y = np.concatenate(arrays, axis)
     except ValueError:
         _check_joinable([a.shape for a in arrays], axis)  # says which does not fit
         raise
+    if y.flags.c_contiguous or (y.ndim in RANKS.values() and all(is_channels_last(a) for a in arrays)):
+        return y
+    return np.ascontiguousarray(y)
+
+
+def _stack(arrays: tuple[ndarray, ...], axis: int) -> ndarray:
+    y = np.stack(arrays, axis)
+    if y.flags.c_contiguous or axis == y.ndim - 1:
+        return settled(y)  # type: ignore[no-any-return]
+    return _concatenate(arrays, axis).reshape(y.shape)  # PyTorch too joins and splits, so channels may stay last
 
 
 cat_row = bind(
@@ -59,7 +70,7 @@ cat_row = bind(
 )  # fmt: skip
 stack_row = bind(
     general(
-        "stack", lambda arrays, axis: np.stack(arrays, axis), jvp=_pushed("stack"),
+        "stack", _stack, jvp=_pushed("stack"),
         pullback=lambda g, needs, axis: _stack_back(g, needs, axis),
         dtypes="promote", batch=lambda op, arrays, axis: op(arrays, axis + 1),
     )

@@ -13,11 +13,13 @@ from pellucid.ops.compare import sign
 from pellucid.ops.complex_numbers import abs
 from pellucid.ops.convert import as_type
 from pellucid.ops.extremes import shares_row
+from pellucid.ops.formats import in_order
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.reduce import back, nonempty_samples, normal, sum_row
 from pellucid.ops.shape import zeros_like_row
 
 
+@in_order
 def _norm(a: np.ndarray, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
     reduce = np.add.reduce
     if p == 2:

@@ -11,10 +11,21 @@ from pellucid.core.large import added_up
 from pellucid.core.primitive import constant, general, multilinear
 from pellucid.core.record import bind
 from pellucid.ops.along import kept, line_samples
-from pellucid.ops.arguments import axes_of, axis_of, is_floating, means_all, name_of, refusal, refuse, shifted
+from pellucid.ops.arguments import (
+    axes_of,
+    axis_of,
+    is_floating,
+    means_all,
+    name_of,
+    one_or_several,
+    refusal,
+    refuse,
+    shifted,
+)
 from pellucid.ops.convert import as_type
 from pellucid.ops.elementwise import exp
 from pellucid.ops.expand import expand_row
+from pellucid.ops.formats import in_order, settled
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.scan import grounded_row, others_along
 from pellucid.ops.shape import reshape_row
@@ -112,7 +123,7 @@ def _sum(a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
     y = added_up(a, axes, keepdim)
     if not axes and a.dtype.kind in "bi":
         return np.asarray(y, INT64)  # NumPy leaves the dtype when nothing is added up
-    return y if y.dtype.kind != "u" else y.astype(INT64)
+    return settled(y if y.dtype.kind != "u" else y.astype(INT64))
 
 
 sum_row = bind(
@@ -149,6 +160,7 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
     return sum_row(input, normal(dim, input.ndim), keepdim)
 
 
+@in_order
 def _nansum(a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
     return add_reduce(np.where(a == a, a, a.dtype.type(0)), axes, None, None, keepdim)
 
@@ -186,7 +198,7 @@ def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
 
 def average(a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
     """The mean of an array along axes."""
-    return added_up(a, axes, keepdim) / count_along(a.shape, axes)
+    return settled(added_up(a, axes, keepdim)) / count_along(a.shape, axes)
 
 
 mean_row = bind(
@@ -249,6 +261,7 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
 # --- product
 
 
+@in_order
 def _prod(a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
     y = multiply_reduce(a, axes, None, None, keepdim)
     if a.dtype.kind in "biu" and y.dtype is not INT64:
@@ -312,6 +325,7 @@ def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: An
 
 
 def _truth_of(reduce: Any) -> Any:
+    @in_order
     def forward(a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
         y = reduce(a, axes, None, None, keepdim)
         return np.asarray(y, np.uint8 if a.dtype == np.uint8 else np.bool_)  # PyTorch keeps uint8 for masks of old
@@ -333,7 +347,7 @@ any_row = bind(
 )  # fmt: skip
 count_nonzero_row = bind(
     constant(
-        "count_nonzero", lambda a, axes: np.count_nonzero(a, axes), 1,
+        "count_nonzero", lambda a, axes: settled(np.asarray(np.count_nonzero(a, axes))), 1,
         batch=lambda op, a, axes: op(a, shifted(axes)),
     )
 )  # fmt: skip
@@ -381,19 +395,20 @@ def any(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
         call(draw.mask(2, 3), -2), call(draw.integers(3, 2).mT, (0, 1)),
     ]
 )  # fmt: skip
-def count_nonzero(input: Any, dim: Any = None) -> Any:
+def count_nonzero(input: Any, *axes: Any, dim: Any = None) -> Any:
     """How many elements are not zero.
 
     >>> import pellucid as torch
     >>> torch.tensor([0, 2, 0, 3]).count_nonzero()
     tensor(2)
     """
-    return count_nonzero_row(input, normal(dim, input.ndim))
+    return count_nonzero_row(input, normal(one_or_several(axes, dim), input.ndim))
 
 
 # --- logarithm of a sum of exponentials
 
 
+@in_order
 def _logsumexp(a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
     """With the largest element taken out, so that nothing overflows; an infinite one is not taken out."""
     if not a.size:

@@ -19,6 +19,7 @@ from pellucid.ops.convert import clone_row
 from pellucid.ops.create import check_room
 from pellucid.ops.expand import expand_row
 from pellucid.ops.flat_index import index_select_row
+from pellucid.ops.formats import in_order
 from pellucid.ops.join import stack
 from pellucid.ops.operation import READS_VALUES, call, operation
 from pellucid.ops.reduce import sum_row
@@ -34,7 +35,7 @@ def _unrepeat(g: Any, shape: Shape, repeats: Shape) -> Any:
 
 repeat_row = bind(
     multilinear(
-        "repeat", np.tile, lambda g, a_shape, repeats: _unrepeat(g, a_shape, repeats),
+        "repeat", in_order(np.tile), lambda g, a_shape, repeats: _unrepeat(g, a_shape, repeats),
         batch=lambda op, a, repeats: op(aligned(a, len(repeats)), (1, *repeats)),
     )
 )  # fmt: skip

@@ -20,6 +20,7 @@ from pellucid.ops.arguments import axis_of, refusal, refuse
 from pellucid.ops.axes import flip_row
 from pellucid.ops.convert import as_type, clone
 from pellucid.ops.elementwise import exp, logaddexp_of
+from pellucid.ops.formats import in_order
 from pellucid.ops.join import cat
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.slicing import slice_row, unslice_row
@@ -167,7 +168,7 @@ def _sums_of_blocks(a: np.ndarray, backwards: bool) -> np.ndarray | None:
 
 cumsum_row = bind(
     multilinear(
-        "cumsum", lengthwise(lambda a, axis: _running_sums(a, axis, False)),
+        "cumsum", in_order(lengthwise(lambda a, axis: _running_sums(a, axis, False))),
         lambda g, axis: cumsum_back_row(g, axis),
         dtypes="equal", batch=lambda op, a, axis: op(a, axis + 1),
     )
@@ -220,7 +221,7 @@ def _cumprod_forward(tangents: Any, y: Any, inputs: Any, params: Any) -> Any:
 
 cumprod_row = bind(
     general(
-        "cumprod", _integers_in_64_bits(multiply_accumulate), _cumprod_back,
+        "cumprod", in_order(_integers_in_64_bits(multiply_accumulate)), _cumprod_back,
         jvp=_cumprod_forward, dtypes="equal", batch=lambda op, a, axis: op(a, axis + 1),
     )
 )  # fmt: skip
@@ -349,7 +350,7 @@ def _logcumsumexp(a: np.ndarray, axis: int) -> np.ndarray:
 
 logcumsumexp_row = bind(
     general(
-        "logcumsumexp", lengthwise(_logcumsumexp), _logcumsumexp_back,
+        "logcumsumexp", in_order(lengthwise(_logcumsumexp)), _logcumsumexp_back,
         jvp=_logcumsumexp_forward, dtypes="equal", batch=lambda op, a, axis: op(a, axis + 1),
     )
 )  # fmt: skip

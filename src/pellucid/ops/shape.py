@@ -17,7 +17,7 @@ from pellucid.core.inplace import check_writable
 from pellucid.core.primitive import constant, multilinear
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Leaf, Tensor, wrap
-from pellucid.ops.arguments import INTEGERS, Row, Shape, axes_of, axis_of, refusal, sizes_of
+from pellucid.ops.arguments import INTEGERS, Row, Shape, axes_of, axis_of, one_or_several, refusal, sizes_of
 from pellucid.ops.convert import clone_row
 from pellucid.ops.layout import stride
 from pellucid.ops.operation import LAYOUT_DECIDES, Draw, Sample, call, operation, publish
@@ -280,17 +280,17 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
         call(draw(), 0), call(draw(1, 3, 1), (0, 2)), call(draw(2, 3)), call(draw(1, 0)), call(draw(1, 1)),
     ]
 )  # fmt: skip
-def squeeze(input: Any, dim: Any = None) -> Any:
+def squeeze(input: Any, *axes: Any, dim: Any = None) -> Any:
     """Leave out dimensions of size 1: all of them, or those named.
 
     >>> import pellucid as torch
     >>> torch.zeros(1, 3, 1).squeeze(0).shape
     torch.Size([3, 1])
     """
-    shape = tuple(input.shape)
-    axes = range(len(shape)) if dim is None else axes_of(dim, len(shape))
+    shape, dim = tuple(input.shape), one_or_several(axes, dim)
+    gone = range(len(shape)) if dim is None else axes_of(dim, len(shape))
     row = SQUEEZE_ROWS[0 if dim is None else 2 if isinstance(dim, (tuple, list)) else 1]
-    return row(input, tuple(n for i, n in enumerate(shape) if n != 1 or i not in axes))
+    return row(input, tuple(n for i, n in enumerate(shape) if n != 1 or i not in gone))
 
 
 @operation(

@@ -16,6 +16,7 @@ from pellucid.ops.arguments import axis_of, refuse
 from pellucid.ops.compare import in_single
 from pellucid.ops.convert import as_type
 from pellucid.ops.elementwise import exp
+from pellucid.ops.formats import settled
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.reduce import sum_row
 
@@ -195,7 +196,7 @@ def _softmax(a: np.ndarray, axis: int) -> np.ndarray:
         return np.exp(a - a)  # nothing, or 1 (NaN for NaN and infinities)
     if by_rows(a, axis):
         return by_loop(softmax_loop, _softmax_rows, a)
-    y: np.ndarray = subtract(a, maximum_reduce(a, axis, None, None, True))
+    y: np.ndarray = settled(subtract(a, maximum_reduce(a, axis, None, None, True)))
     exp_into(y, y)
     return divide(y, add_reduce(y, axis, None, None, True), y)
 
@@ -205,7 +206,7 @@ def _log_softmax(a: np.ndarray, axis: int) -> np.ndarray:
         return a - a
     if by_rows(a, axis):
         return by_loop(log_softmax_loop, _log_softmax_rows, a)
-    y: np.ndarray = subtract(a, maximum_reduce(a, axis, None, None, True))
+    y: np.ndarray = settled(subtract(a, maximum_reduce(a, axis, None, None, True)))
     total = add_reduce(exp_into(y), axis, None, None, True)
     return subtract(y, log_into(total, total), y)
 

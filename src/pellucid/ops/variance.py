@@ -12,6 +12,7 @@ from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.ops.arguments import is_floating, name_of, number, refusal, shifted
 from pellucid.ops.elementwise import sqrt
+from pellucid.ops.formats import in_order
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.reduce import (
     add_reduce,
@@ -30,6 +31,7 @@ def _deviations(a: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     return a - add_reduce(a, axes, None, None, True) / count_along(a.shape, axes)
 
 
+@in_order
 def _var(a: np.ndarray, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
     squares = _deviations(a, axes)
     squares = squares * squares if not squares.ndim else np.multiply(squares, squares, squares)

@@ -31,10 +31,9 @@ class _OfFunctions(LRScheduler):
 
     def state_dict(self) -> dict[str, Any]:
         state = super().state_dict()
-        state["lr_lambdas"] = [
-            None if isinstance(function, FunctionType) else function.__dict__.copy() for function in self.lr_lambdas
-        ]
-        return state
+        functions = state.pop("lr_lambdas")
+        kept = [None if isinstance(function, FunctionType) else function.__dict__.copy() for function in functions]
+        return {**state, "lr_lambdas": kept}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         state = dict(state_dict)
