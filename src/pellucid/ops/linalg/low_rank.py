@@ -48,7 +48,7 @@ UNCLAIMED = {**COMPOSED, **FREE_SIGNS, "capture_replays": "a capture refuses to 
 @operation(
     samples=lambda draw: [
         call(draw(3, 3), 3), call(draw(4, 2), 2), call(draw(2, 4), q=2, niter=1), call(draw(2, 3, 2), 2),
-        call(draw(4, 3), 2, niter=0), call(draw(3, 2), 2, M=draw(1, 2)), call(draw(4, 2)),
+        call(draw(4, 3), 2, niter=0), call(draw(3, 2), 2, M=draw(1, 2)), call(draw(4, 2), 2, 3),
     ],
     methods=(), unclaimed=UNCLAIMED,
 )  # fmt: skip
