@@ -690,3 +690,11 @@ def test_the_trace_shows_every_operation(recorded, capsys):
 def test_a_step_that_is_not_there(recorded, capsys):
     assert print_replay(str(recorded), 77) == 2
     assert "one of its steps: 1, 2" in capsys.readouterr().err
+
+
+def test_squares_are_summed_of_any_kind_and_layout():
+    from pellucid.diagnose.recorder import LINE, squares_of
+
+    apart = np.full(2 * LINE + 6, 1 + 1j)[::2]  # complex numbers with gaps between them
+    assert squares_of([apart]) == 2 * apart.size
+    assert squares_of([np.ones(LINE + 3, np.float16), np.ones((2, LINE)), np.ones(5, np.float32)]) == 3 * LINE + 8

@@ -74,7 +74,7 @@ def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> A
 
 
 BY_NUMBER = frozenset(("mul", "div"))  # rows that have another, `mul_number`, for halves and a number
-WITH_ROUNDED_NUMBERS = frozenset(("pow_number", "pow_of_number"))
+WITH_ROUNDED_NUMBERS = frozenset(("pow_number", "pow_of_number"))  # where PyTorch makes the number a half first
 
 
 def half_and_number(p: Primitive, inputs: Sequence[Any]) -> tuple[Tensor, float] | None:
