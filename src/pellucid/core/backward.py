@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from contextvars import ContextVar
 from heapq import heapify, heappop, heappush, heappushpop
 from itertools import starmap
-from operator import attrgetter
+from operator import attrgetter, iadd
 from threading import RLock
 from typing import Any
 
@@ -35,6 +35,8 @@ ndarray = np.ndarray
 add = np.add
 BORN = attrgetter("born")
 Gradients = dict[Node, Any]
+# Nodes whose gradient so far is a sum that only the walk holds, and what adds to it in place.
+Adders = dict[Node, Callable[[Any, Any], Any]]
 
 
 def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: set[Node] | None = None) -> Gradients:
@@ -50,20 +52,24 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
     straight = not create_graph and wanted is None and watch is None
     grads = seeds
     landed: Gradients = {}
-    ours: set[Node] = set()  # nodes whose gradient so far is an array that only this walk holds
+    ours: Adders = {}
     # Creation order is a topological order: newest first. Leaves without hooks have nothing to run, they wait.
     frontier = [(-node.born, node) for node in seeds if node.primitive is not ACCUMULATE or node.extra is not None]
     heapify(frontier)
-    newest: Node | None = None  # the next node, kept out of the heap: a chain of operations never touches the heap
+    # The next node and its gradient, kept out of the heap and of `grads`: a chain of operations touches neither.
+    newest: Node | None = None
+    carried: Any = None
     while frontier or newest is not None:
         if newest is None:
             node = heappop(frontier)[1]
+            g = grads.pop(node)
         elif frontier and -frontier[0][0] > newest.born:
+            grads[newest] = carried
             node = heappushpop(frontier, (-newest.born, newest))[1]
+            g = grads.pop(node)
         else:
-            node = newest
-        newest = None
-        g = grads.pop(node)
+            node, g = newest, carried
+        newest = carried = None
         p, saved, stretched = node.primitive, node.saved, node.stretched
         inputs: Sequence[Node | None] = node.inputs
         if straight and node.extra is None and p.straight:
@@ -97,21 +103,24 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
             if stretched and d.shape != parent.shape:
                 d = fold(d, parent.shape, node)
             before = grads.get(parent)
-            if before is None:
-                grads[parent] = d
-                if parent.primitive is not ACCUMULATE or parent.extra is not None:
-                    if newest is not None:
-                        heappush(frontier, (-newest.born, newest))
-                    newest = parent
-            elif parent in ours and type(d) is ndarray:  # the sum made below is nobody else's array: add in place
-                if d.size < LARGE:
-                    add(before, d, before)
+            if before is not None:
+                adder = ours.get(parent)
+                if adder is not None and type(d) is ndarray:
+                    adder(before, d)
                 else:
-                    gather(before, d)
+                    d = grads[parent] = before + d
+                    if type(d) is ndarray:
+                        ours[parent] = iadd if d.size < LARGE else gather
+            elif type(parent) is not Node and parent.primitive is ACCUMULATE and parent.extra is None:  # a leaf waits
+                grads[parent] = d
+            elif newest is None:
+                newest, carried = parent, d
+            elif newest is parent:
+                carried = carried + d
             else:
-                d = grads[parent] = before + d
-                if type(d) is ndarray:
-                    ours.add(parent)
+                grads[newest] = carried
+                heappush(frontier, (-newest.born, newest))
+                newest, carried = parent, d
         if spent is not None and p.keeps:
             node.saved = spent
     landed.update(grads if targets is None else {node: g for node, g in grads.items() if node in targets})
@@ -155,7 +164,7 @@ def pulled(
 
 
 def gathered(
-    node: Node, g: Any, saved: Any, grads: Gradients, ours: set[Node]
+    node: Node, g: Any, saved: Any, grads: Gradients, ours: Adders
 ) -> tuple[list[tuple[int, Any, int]], list[Node], list[Any]]:
     """The edges of a node of large arrays whose gradients are still to be passed on: the others are in their sums."""
     assert node.primitive.gather is not None
@@ -165,7 +174,7 @@ def gathered(
     going = [
         (parent, d) for parent, d in zip(node.inputs, results, strict=True) if parent is not None and d is not None
     ]
-    ours.update(parent for parent, _ in going if parent not in grads)
+    ours.update((parent, gather) for parent, _ in going if parent not in grads)
     return _with_gradients(going)
 
 
@@ -294,7 +303,7 @@ def prepared(tensor: Tensor, g: Any, create_graph: bool) -> Write:
         return SET_GRAD, tensor, wrap(own(g))
     if old.node is None and isinstance(old.array, ndarray) and old.array.flags.writeable:
         aliasing.note_write(old.array, "backward (accumulation into .grad)")
-        return operator.iadd, old.array, g
+        return iadd, old.array, g
     return SET_GRAD, tensor, wrap(old.array + g)
 
 

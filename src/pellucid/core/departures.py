@@ -9,7 +9,7 @@ the numbers of their birth: no node and no array is kept alive by it.
 import weakref
 from collections import deque
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 from pellucid.core.aliasing import tick
 from pellucid.core.modes import Region
@@ -30,22 +30,9 @@ REACH: dict[int, tuple[int, ...]] = {}  # the leaves of nodes that were walked f
 RUNS: deque[tuple["weakref.ref[Node]", int, int, list[int]]] = deque(maxlen=16)
 
 
-class Clearing(NamedTuple):
-    """Gradients forgotten: of one tensor, or of all that an optimizer or a module holds."""
-
-    owner: "weakref.ref[Any]"
-    code: CodeType
-    lasti: int
-    tick: int
-    how: str
-
-    @property
-    def place(self) -> Place:
-        """The user's line that forgot them."""
-        return Place(self.code, self.lasti)
-
-
-CLEARINGS: deque[Clearing] = deque(maxlen=256)
+# Gradients forgotten: of one tensor, or of all that an optimizer or a module holds; the user's code and offset that did
+# it, when, and how. A plain tuple, as above.
+CLEARINGS: deque[tuple["weakref.ref[Any]", CodeType, int, int, str]] = deque(maxlen=256)
 
 
 def departed(by: str, nodes: "tuple[Node, ...]", limit: int = MANY) -> Cut:
@@ -107,10 +94,7 @@ def joins(cut: Any) -> None:
 def cleared(owner: Any, how: str) -> None:
     """Note that the gradients of a tensor, an optimizer's or a module's parameters are forgotten."""
     frame = outside(getframe(2))
-    CLEARINGS.append(new_clearing(Clearing, (weakref.ref(owner), frame.f_code, frame.f_lasti, tick(), how)))
-
-
-new_clearing = tuple.__new__  # a third of the time that the class takes: it runs once a step
+    CLEARINGS.append((weakref.ref(owner), frame.f_code, frame.f_lasti, tick(), how))
 
 
 def leaves_of(node: Node, limit: int) -> tuple[int, ...] | None:

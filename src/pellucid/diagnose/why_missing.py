@@ -170,10 +170,14 @@ def cleared_since(case: Case) -> Finding | None:
     if not _was_filled(case):
         return None
     filled = max(tick for _, _, tick, leaves in list(RUNS) if case.node is not None and case.node.born in leaves)
-    later = [c for c in list(CLEARINGS) if c.tick > filled and _covers(c.owner(), case.tensor)]
+    later = [
+        (how, Place(code, lasti))
+        for owner, code, lasti, tick, how in list(CLEARINGS)
+        if tick > filled and _covers(owner(), case.tensor)
+    ]
     write = None if case.tensor._grad is None else aliasing.write_to(case.tensor._grad.array)
     if later:
-        how, place = later[0].how, later[0].place
+        how, place = later[0]
     elif write is not None and write.place is not None and write.tick > filled:
         how, place = f"{write.operation}()", write.place
     else:

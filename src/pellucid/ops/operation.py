@@ -404,7 +404,9 @@ def with_numpy_names(function: Function) -> Function:
 
     @wraps(function)
     def method(*args: Any, **kwargs: Any) -> Any:
-        if kwargs and not foreign.isdisjoint(kwargs):
+        if not kwargs:
+            return function(*args)
+        if not foreign.isdisjoint(kwargs):
             kwargs = {NUMPY_NAMES[key] if key in foreign else key: value for key, value in kwargs.items()}
         return function(*args, **kwargs)
 

@@ -116,7 +116,7 @@ def nonempty_samples(draw: Draw) -> list[Sample]:
 
 def _sum_all(a: np.ndarray) -> Any:
     y = add_reduce(a, None)
-    return y if y.dtype.kind != "u" else y.astype(INT64)  # NumPy sums unsigned integers to uint64
+    return y if a.dtype.kind != "u" else y.astype(INT64)  # NumPy sums unsigned integers to uint64
 
 
 def _sum(a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
