@@ -22,8 +22,7 @@ def attend(
     if mode.anomaly and mode.check_nan:
         for out in outs:
             check_forward(p, tensors, out)
-    for observer in mode.listeners:
-        observer.operation(p, tensors, params, outs)
+    mode.tell(p, tensors, params, outs)
 
 
 def check_forward(p: Primitive, tensors: Sequence[Tensor], out: Tensor) -> None:

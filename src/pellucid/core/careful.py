@@ -48,8 +48,7 @@ def carefully(p: Primitive, inputs: Sequence[Any], params: tuple[Any, ...]) -> A
             result = operation(*ready, *params) if p.rules else operation(ready, *params)  # no rules: variadic
         finally:
             modes.MODE.set(mode)
-        for observer in mode.listeners:
-            observer.operation(p, ready, params, result if p.outputs != 1 else (result,))
+        mode.tell(p, ready, params, result if p.outputs != 1 else (result,))
         return result
     if not any(isinstance(value, Tensor) for value in inputs) and not _of_numbers(p, inputs):
         return on_arrays(p, tuple(inputs), params)

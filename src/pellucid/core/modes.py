@@ -50,6 +50,7 @@ class Mode:
     region: Region | None = field(default=None, compare=False)  # what happens in that block
     attentive: bool = field(init=False, compare=False)  # more than recording switched off: the hot path cannot act
     listeners: tuple[Any, ...] = field(init=False, compare=False)  # the observers that want to hear of this mode
+    tell: Callable[..., None] = field(init=False, compare=False)  # (row, inputs, params, results): lets them hear of it
     only_watched: bool = field(init=False, compare=False)  # without its observers, the hot path could act
     beneath: "Mode | None" = field(init=False, compare=False)  # the same without observers; None: the normal one
     told: bool = field(init=False, compare=False)  # nothing but observers: the hot path acts, and tells them
@@ -69,10 +70,23 @@ class Mode:
             beneath = replace(self, observers=()) if listeners and not others else None
             normal = beneath is not None and beneath == NORMAL
         put(self, "listeners", listeners)
+        put(self, "tell", telling(listeners))
         put(self, "attentive", self.grad or others or bool(listeners))
         put(self, "beneath", None if normal else beneath)
         put(self, "told", normal)
         put(self, "only_watched", beneath is not None and (normal or not beneath.attentive))
+
+
+def telling(listeners: tuple[Any, ...]) -> Callable[..., None]:
+    """What tells all listeners of an operation that has just run; a single one is told without a call in between."""
+    if len(listeners) == 1:
+        return cast(Callable[..., None], listeners[0].operation)
+
+    def tell(row: Any, inputs: Any, params: tuple[Any, ...], results: Any) -> None:
+        for listener in listeners:
+            listener.operation(row, inputs, params, results)
+
+    return tell
 
 
 NORMAL = Mode()
