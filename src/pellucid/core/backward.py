@@ -26,8 +26,8 @@ from pellucid.core.kinds import Kind
 from pellucid.core.large import LARGE, added_up, gather, leading_sum
 from pellucid.core.primitive import BOUND, same
 from pellucid.core.provenance import getframe, here, outside
-from pellucid.core.saved import by_rules, saved_values
-from pellucid.core.tensor import ACCUMULATE, Bundle, Freed, Leaf, Node, Tensor, extra_of, wrap
+from pellucid.core.saved import by_rules, saved_values, second_backward
+from pellucid.core.tensor import ACCUMULATE, Bundle, Freed, GivenBack, Leaf, Node, Tensor, extra_of, wrap
 from pellucid.core.views import current_node
 from pellucid.errors import explain
 
@@ -59,8 +59,10 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
     # The next node and its gradient, kept out of the heap and of `grads`: a chain of operations touches neither.
     newest: Node | None = None
     carried: Any = None
-    while frontier or newest is not None:
+    while True:
         if newest is None:
+            if not frontier:
+                break
             node = heappop(frontier)[1]
             g = grads.pop(node)
         elif frontier and -frontier[0][0] > newest.born:
@@ -75,7 +77,7 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
         if straight and node.extra is None and p.straight:
             edges: Any = p.edges
             scalar = type(g) is not ndarray and p.elementwise and isinstance(g, np.generic)
-            if node.born < aliasing.latest or type(saved) is Freed:
+            if node.born < aliasing.latest:
                 saved = saved_values(node)
         else:
             g = arrived(node, g, create_graph, targets, landed)
@@ -456,16 +458,25 @@ def walk_from(
     targets: set[Node] | None,
 ) -> Gradients:
     """Walk from the tensors with their gradients; with create_graph recording is on, whatever the mode around."""
-    if not create_graph and targets is None and not LISTENERS:
-        return walk(seeds_of(tensors, gradients, False), retain_graph=retain_graph, create_graph=False)
-    with modes.recording(True) if create_graph else NOTHING:
-        seeds = seeds_of(tensors, gradients, create_graph)
-        token = SELECTIVE.set(targets is not None)
-        try:
-            with announced(seeds, targets) if LISTENERS else NOTHING:
-                return walk(seeds, retain_graph=retain_graph, create_graph=create_graph, targets=targets)
-        finally:
-            SELECTIVE.reset(token)
+    try:
+        if not create_graph and targets is None and not LISTENERS:
+            return walk(seeds_of(tensors, gradients, False), retain_graph=retain_graph, create_graph=False)
+        with modes.recording(True) if create_graph else NOTHING:
+            seeds = seeds_of(tensors, gradients, create_graph)
+            token = SELECTIVE.set(targets is not None)
+            try:
+                with announced(seeds, targets) if LISTENERS else NOTHING:
+                    return walk(seeds, retain_graph=retain_graph, create_graph=create_graph, targets=targets)
+            finally:
+                SELECTIVE.reset(token)
+    except GivenBack:
+        raise second_backward(_newest_freed(tensors)) from None
+
+
+def _newest_freed(tensors: Sequence[Tensor]) -> Node:
+    """The node that a walk from these tensors finds without its values, for it goes from new to old."""
+    roots = [node for tensor in tensors if (node := current_node(tensor)) is not None]
+    return next(node for node in reversed(oldest_first(roots)) if type(node.saved) is Freed)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ def saved_values(node: Node) -> Any:
     """The kept values of a node, checked: not given back yet, not overwritten since."""
     saved = node.saved
     if type(saved) is Freed:
-        raise second_backward(node, saved)
+        raise second_backward(node)
     if not node.primitive.keeps:
         return saved
     if node.extra is not None:
@@ -113,7 +113,7 @@ class SavedTensor:
             raise TypeError("register_hooks(): incompatible function arguments: two functions are expected")
         node = self._node
         if type(node.saved) is Freed:
-            raise second_backward(node, node.saved)
+            raise second_backward(node)
         value = _at(node.saved, self._paths[0])
         if value is None:
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
@@ -273,8 +273,9 @@ def overwritten(node: Node, name: str, array: Any, by: str, place: Place | None)
     return error
 
 
-def second_backward(node: Node, freed: Freed) -> FreedGraphError:
+def second_backward(node: Node) -> FreedGraphError:
     """A graph was walked twice: name both walks and the op whose values are gone."""
+    freed: Freed = node.saved
     message = explain(
         f"Trying to backward through the graph a second time: {node.name()} has given its saved values back",
         f"the first backward ran at {freed.place}\n         the operation was recorded at {node.place}",

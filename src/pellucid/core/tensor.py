@@ -285,6 +285,10 @@ def extra_of(node: Node) -> Extra:
     return node.extra
 
 
+class GivenBack(Exception):
+    """A walk asked a node for values that an earlier one had given back; the user is told of it by another error."""
+
+
 class Freed:
     """What a node keeps after its saved values were given back: the line of the backward that took them."""
 
@@ -292,6 +296,10 @@ class Freed:
 
     def __init__(self, code: CodeType, lasti: int) -> None:
         self.code, self.lasti = code, lasti
+
+    def __getitem__(self, index: int) -> Any:
+        """Stands where the values stood, so that a walk need not ask first whether they are there (0.3 µs a chain)."""
+        raise GivenBack
 
     @property
     def place(self) -> Place:
