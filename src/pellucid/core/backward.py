@@ -47,7 +47,7 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
     frame = outside(getframe(1))
     spent = None if retain_graph else Freed(frame.f_code, frame.f_lasti)
     watch = Watch.if_needed()
-    straight = not create_graph and wanted is None and watch is None
+    straight = not create_graph and wanted is None and (watch is None or not watch.check)
     grads = seeds
     landed: Gradients = {}
     ours: set[Node] = set()  # nodes whose gradient so far is an array that only this walk holds
@@ -68,6 +68,7 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
         inputs: Sequence[Node | None] = node.inputs
         if straight and node.extra is None and p.straight:
             edges: Any = p.edges
+            telling = watch
             scalar = type(g) is not ndarray and p.elementwise and isinstance(g, np.generic)
             if node.born < aliasing.latest or type(saved) is Freed:
                 saved = saved_values(node)
@@ -75,7 +76,8 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
             g = arrived(node, g, create_graph, targets, landed)
             if p is ACCUMULATE or (wanted is not None and wanted.isdisjoint(inputs)):
                 continue
-            if straight and p.gather is not None and node.extra is None:
+            telling = None  # `pulled` has told it already
+            if straight and watch is None and p.gather is not None and node.extra is None:
                 d = value = None  # names from the node before, one of which may be g's: then it would not be free
                 edges, inputs, saved = gathered(node, g, saved_values(node), grads, ours)
             else:
@@ -94,6 +96,8 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
                 d = g
             else:
                 d = rule(g, *saved[i]) if arity else rule(g)
+            if telling is not None:
+                telling.step(node, g, parent, d)
             if stretched and d.shape != parent.shape:
                 d = fold(d, parent.shape, node)
             before = grads.get(parent)

@@ -5,8 +5,10 @@ open its values still have their arrays; the rules look at it just before they a
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from pellucid.core.provenance import Place
 from pellucid.diagnose.finding import Spot
 
 FLOAT = np.dtype(np.float32)
+SMALL = 2048  # elements of an array that is measured together with others
 ndarray, isfinite, sqrt = np.ndarray, math.isfinite, math.sqrt  # asked for with every operation
 
 
@@ -161,7 +164,7 @@ class LossCall:
 class Flow:
     """The gradient that one operation passed on to one of its inputs in backward.
 
-    The numbers are there in passes that the rules look at: see `Pass.measure`.
+    They are there in passes that the rules look at: see `Trace.measure`.
     """
 
     operation: Operation | None  # None: the operation ran in an earlier pass
@@ -171,10 +174,10 @@ class Flow:
     target: Operation | None  # the operation it went to, if not
     arriving: Any  # the array that came in (for several results, a list), while the pass is open
     gradient: Any  # the array that went out, while the pass is open
-    incoming: float = 0.0  # the norm of the gradient that came in
-    outgoing: float = 0.0  # the norm of the gradient that went to this input
-    incoming_size: int = 0
-    outgoing_size: int = 0
+    incoming: float  # the norm of the gradient that came in
+    incoming_size: int
+    outgoing: float  # the norm of the gradient that went to this input
+    outgoing_size: int
 
     @property
     def name(self) -> str:
@@ -329,12 +332,13 @@ class Pass:
         self.operations: list[Operation] = []
         self.calls: list[ModuleCall] = []
         self.losses: list[LossCall] = []
-        self.flows: list[Flow] = []
+        self.edges: list[tuple[Any, Any, Any, Any]] = []  # a node, what came in, the node it passed on to, and what
+        self.flows: list[Flow] = []  # the same for rules, once they look
         self.arrivals: list[tuple[int, Value]] = []  # tensors made of numbers whose origin is unknown, and when
         self.backward: Backward | None = None  # None: the run ended before
         self.bad: list[Operation] = []  # operations in which bad numbers begin, in their order
         self.shared: dict[Any, Any] = {}  # what rules have measured for each other: see `once` of measures.py
-        self.bad_gradients: list[Flow] = []  # gradients that are not finite though the one coming in was: see `measure`
+        self.bad_gradients: list[Flow] = []  # gradients that are not finite though the one coming in was
 
     @cached_property
     def uses(self) -> dict[Value, list[Operation]]:
@@ -367,18 +371,6 @@ class Pass:
         """The calls of whole models: those that no other module made."""
         return [call for call in self.calls if call.parent is None]
 
-    def measure(self) -> None:
-        """Measure the gradients, before rules look at them: most passes of a long run go without."""
-        known: dict[int, tuple[float, int]] = {}  # what an operation passes on is what arrives at others
-        for flow in self.flows:
-            for g in (flow.arriving, flow.gradient):
-                if id(g) not in known:
-                    known[id(g)] = measured(g)
-            flow.incoming, flow.incoming_size = known[id(flow.arriving)]
-            flow.outgoing, flow.outgoing_size = known[id(flow.gradient)]
-            if not math.isfinite(flow.outgoing) and math.isfinite(flow.incoming) and not is_finite(flow.gradient):
-                self.bad_gradients.append(flow)
-
     def forget(self) -> None:
         """Let the arrays and the graph go: what the rules needed of them they have seen."""
         for operation in self.operations:
@@ -387,6 +379,7 @@ class Pass:
                 value.array = value.maker = None  # the chain of makers would keep every earlier pass
             for value in operation.outputs:
                 value.array = value.maker = None
+        self.edges.clear()
         for flow in self.flows:
             flow.arriving = flow.gradient = None
 
@@ -423,9 +416,28 @@ def has_nan(array: Any) -> bool:
     return bool(np.isnan(wide).any())
 
 
-def measured(g: Any) -> tuple[float, int]:
+def all_measured(gradients: Iterable[Any]) -> dict[int, tuple[float, int]]:
+    """The norm and the size of each gradient, by its identity.
+
+    Small ones are measured together: one by one, the calls of NumPy would take most of the time.
+    """
+    small, found = [], {}
+    for g in gradients:
+        if type(g) is ndarray and g.dtype is FLOAT and 0 < g.size <= SMALL:
+            small.append(g)
+        else:
+            found[id(g)] = _measured(g)
+    if small:
+        sizes = [g.size for g in small]
+        numbers = np.concatenate(small, axis=None, dtype=np.float64)  # in which no square of theirs is out of range
+        squares = np.add.reduceat(numbers * numbers, [0, *accumulate(sizes[:-1])])
+        found.update(zip(map(id, small), zip(np.sqrt(squares).tolist(), sizes, strict=True), strict=True))
+    return found
+
+
+def _measured(g: Any) -> tuple[float, int]:
     """The norm and the size of a gradient, or of several that belong to one operation."""
-    if type(g) is np.ndarray:
+    if type(g) is ndarray:
         return norm_of(g), g.size
     parts: list[Any] = g if isinstance(g, list) else [g]
     coming = [getattr(part, "array", part) for part in parts if part is not None]

@@ -79,7 +79,7 @@ class Loop(Values):
             self.open.number - began, held, retain_graph=retain_graph, inside_step=self._inside_step,
         )  # fmt: skip
         self.open.backward = event
-        self._flows_before = len(self.open.flows)
+        self._edges_before = len(self.open.edges)
         self.loop.append(event)
         self.roots += [(kept, event) for kept in (weakref.ref(root), *self._before_scaling(value))]
         return event
@@ -97,9 +97,8 @@ class Loop(Values):
     ) -> None:
         """`backward()` has returned or raised: the pass is complete. `autograd.grad` has returned the gradients."""
         event.error = error
-        own = self.open.flows[self._flows_before :]  # those before it are of autograd.grad within the forward
-        reached = {flow.into for flow in own if flow.into is not None}
-        event.reached = frozenset(reached)
+        own = self.open.edges[self._edges_before :]  # those before it are of autograd.grad within the forward
+        event.reached = reached = frozenset(self.leaves_in(own).values())
         for parameter in reached:
             parameter.reached += 1
             parameter.last_reached = event.number
@@ -114,6 +113,13 @@ class Loop(Values):
         event.gradient_norm = sqrt(squares)
         if error is None:
             self.close_pass()
+
+    def leaves_in(self, edges: "list[tuple[Node, Any, Node, Any]]") -> dict[Node, Parameter]:
+        """The leaves that gradients went to."""
+        leaves = dict.fromkeys([parent for _, _, parent, _ in edges if isinstance(parent, Leaf)])
+        alive = [(leaf, tensor) for leaf in leaves if (tensor := leaf.tensor()) is not None]
+        known = [(leaf, self.parameter_of(tensor)) for leaf, tensor in alive]
+        return {leaf: parameter for leaf, parameter in known if parameter is not None}
 
     def close_pass(self) -> None:
         """Show the pass to the rules, let its arrays go and begin the next one."""

@@ -1,9 +1,11 @@
 """What the rules of the groups "zero gradient" and "scale" measure: sites, units, gradients, the way of the loss."""
 
 import functools
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,6 +25,7 @@ REDUCING = frozenset((
     "unsqueeze", "squeeze", "newaxis", "cast", "stack", "cat", "expand", "where", "nansum", "clone",
 ))  # fmt: skip
 
+ORDER = attrgetter("order")
 T = TypeVar("T")
 Site = tuple[str, int, int]  # a file, a line, and the how manieth such operation of a pass it is
 
@@ -55,21 +58,31 @@ def _path(done: Pass) -> list[Operation]:
     return [op for op in done.operations if op in toward_loss and op.recorded]
 
 
+@once
+def _path_by_name(done: Pass) -> dict[str, list[Operation]]:
+    found: dict[str, list[Operation]] = {}
+    for operation in _path(done):
+        found.setdefault(operation.op, []).append(operation)
+    return found
+
+
 def on_path(done: Pass, names: Iterable[str] | None = None) -> list[Operation]:
     """The operations through which gradients of the loss pass, in their order."""
-    wanted = None if names is None else frozenset(names)
-    return [op for op in _path(done) if wanted is None or op.op in wanted]
+    if names is None:
+        return _path(done)
+    by_name = _path_by_name(done)
+    found = [by_name[name] for name in names if name in by_name]
+    return found[0] if len(found) == 1 else sorted(chain.from_iterable(found), key=ORDER)
 
 
 def sites(operations: Iterable[Operation]) -> list[tuple[Site, Operation]]:
     """The operations with a name for each that is the same in every pass."""
-    count: Counter[tuple[str, int]] = Counter()
+    count: dict[Spot, int] = {}
     found = []
     for operation in operations:
-        spot = operation.spot
-        place = (spot.file, spot.line)
-        found.append(((*place, count[place]), operation))
-        count[place] += 1
+        spot = Spot.of(operation.place)
+        count[spot] = number = count.get(spot, -1) + 1
+        found.append(((spot.file, spot.line, number), operation))
     return found
 
 
@@ -130,12 +143,12 @@ def parameters_behind(value: Value, limit: int = 10_000) -> set[Parameter]:
 
 def is_hidden(operation: Operation, done: Pass) -> bool:
     """Whether the result goes through further weights before it gets to the loss."""
-    return any(is_weighted(later) and later is not operation for later in _later(operation, done))
+    return operation in _followed_by(done)[0]
 
 
 def is_penalty(operation: Operation, done: Pass) -> bool:
     """Whether the result is only summed into the loss: a hinge, which is zero where all is well."""
-    return all(later.op in REDUCING and not _compares(later) for later in _later(operation, done))
+    return operation not in _followed_by(done)[1]
 
 
 def _compares(operation: Operation) -> bool:
@@ -144,16 +157,21 @@ def _compares(operation: Operation) -> bool:
     return operation.op in ("add", "sub") and len(wide) > 1 and not all(value.requires_grad for value in wide)
 
 
-def _later(operation: Operation, done: Pass) -> set[Operation]:
-    found: set[Operation] = set()
-    stack = [operation]
-    while stack:
-        for value in stack.pop().outputs:
-            for consumer in done.uses.get(value, ()):
-                if consumer not in found and consumer in done.toward_loss:
-                    found.add(consumer)
-                    stack.append(consumer)
-    return found
+@once
+def _followed_by(done: Pass) -> tuple[set[Operation], set[Operation]]:
+    """The operations that weights follow on the way to the loss, and those that anything but a sum follows.
+
+    One walk over the pass from its end: a search from each operation takes a second for a thousand of them.
+    """
+    weights: set[Operation] = set()
+    more: set[Operation] = set()
+    for operation in reversed(done.operations):
+        later = [user for value in operation.outputs for user in done.uses.get(value, ()) if user in done.toward_loss]
+        if any(user in weights or (is_weighted(user) and user is not operation) for user in later):
+            weights.add(operation)
+        if any(user in more or user.op not in REDUCING or _compares(user) for user in later):
+            more.add(operation)
+    return weights, more
 
 
 @dataclass(frozen=True)

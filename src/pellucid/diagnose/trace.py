@@ -6,6 +6,7 @@ steps of optimizers, ways out of the graph.
 
 import weakref
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from pellucid.core.modes import MODE, is_grad_enabled
 from pellucid.core.primitive import Primitive
 from pellucid.core.provenance import Place, getframe, here, outside
 from pellucid.core.tensor import PICK, Leaf, Node, Tensor
-from pellucid.diagnose.events import Flow, LossCall, ModuleCall, Operation, Value, is_finite
+from pellucid.diagnose.events import Flow, LossCall, ModuleCall, Operation, Pass, Value, all_measured, is_finite
 from pellucid.diagnose.loop import Loop
 from pellucid.diagnose.tapping import route_here
 from pellucid.diagnose.values import memory_of
@@ -89,17 +90,24 @@ class Trace(Loop):
         self._held //= 2
 
     def gradient(self, node: Node, g: Any, parent: Node, d: Any) -> None:
-        """A gradient went from one node to another."""
-        into = target = None
-        if isinstance(parent, Leaf):
-            tensor = parent.tensor()
-            into = None if tensor is None else self.parameter_of(tensor)
-        else:
-            target = self._by_node.get(id(parent))
-        gradient = d if type(d) is ndarray else getattr(d, "array", d)
-        operation = self._by_node.get(id(node))
-        place = node.place if operation is None else operation.place
-        self.open.flows.append(Flow(operation, node.primitive.name, place, into, target, g, gradient))
+        """A gradient went from one node to another: what it means is worked out when somebody asks."""
+        self.open.edges.append((node, g, parent, d))
+
+    def measure(self, done: Pass) -> None:
+        """Make the gradients of a pass that has just ended ready for rules: most passes of a long run go without."""
+        every = {id(g): g for _, arriving, _, d in done.edges for g in (arriving, d)}  # many are both
+        sizes, leaves, by_node = all_measured(every.values()), self.leaves_in(done.edges), self._by_node
+        for node, g, parent, d in done.edges:
+            operation = by_node.get(id(node))
+            place = node.place if operation is None else operation.place
+            into, target = (leaves.get(parent), None) if isinstance(parent, Leaf) else (None, by_node.get(id(parent)))
+            gradient = d if type(d) is ndarray else getattr(d, "array", d)
+            flow = Flow(
+                operation, node.primitive.name, place, into, target, g, gradient, *sizes[id(g)], *sizes[id(d)]
+            )  # fmt: skip
+            done.flows.append(flow)
+            if not isfinite(flow.outgoing) and isfinite(flow.incoming) and not is_finite(gradient):
+                done.bad_gradients.append(flow)
 
     def write(self, target: Tensor, name: str) -> None:
         """A tensor was written to in place."""

@@ -60,7 +60,7 @@ class Values:
         self._held = 0
         self._latest: deque[tuple[int, list[tuple[Place, tuple[Value, ...]]]]] = deque(maxlen=LATEST)
         self._reaches_back = True  # this pass took up a graph of an earlier one, or one that nobody saw being made
-        self._flows_before = 0  # gradients that had passed in this pass when backward began
+        self._edges_before = 0  # gradients that had passed in this pass when backward began
         self._inside_step = False
 
     # --- questions
