@@ -8,7 +8,7 @@ import numpy as np
 
 from pellucid.diagnose.events import Flow, Operation, Parameter, Pass, norm_of
 from pellucid.diagnose.finding import Spot
-from pellucid.diagnose.measures import flows_of, is_weighted, on_path, once
+from pellucid.diagnose.measures import applies_weights, flows_of, flows_to_leaves, is_weighted, on_path, once
 from pellucid.ops.nn.elman import elman_back_row
 from pellucid.ops.nn.recurrence import cut
 
@@ -67,7 +67,8 @@ class Profile:
 def profile(done: Pass) -> Profile:
     """Measure a pass whose backward has ended."""
     flows = flows_of(done)
-    path = [op for op in on_path(done) if op in flows]
+    names = [name for name in done.names if name in GAINING or applies_weights(name)]
+    path = [op for op in on_path(done, names) if op in flows]
     weighted = [(op, parameter) for op in path if (parameter := _parameter(op)) is not None]
     firsts: dict[Parameter, Operation] = {}
     uses: dict[tuple[Spot, Parameter], list[Operation]] = defaultdict(list)
@@ -86,9 +87,9 @@ def profile(done: Pass) -> Profile:
 def _starved(done: Pass) -> bool:
     """Whether some weights get next to no gradient against others, by all ways together."""
     arrived: dict[Parameter, float] = defaultdict(float)
-    for flow in done.flows:
-        if flow.into is not None and len(flow.into.shape) > 1:
-            arrived[flow.into] += flow.outgoing
+    for flow in flows_to_leaves(done):
+        if len(flow.into.shape) > 1:  # type: ignore[union-attr]
+            arrived[flow.into] += flow.outgoing  # type: ignore[index]
     return bool(arrived) and 0 < min(arrived.values()) < STARVED * max(arrived.values())
 
 
@@ -134,18 +135,18 @@ def _parameter(operation: Operation) -> Parameter | None:
 
 
 def _note_gains(found: Profile, path: list[Operation], flows: dict[Operation, list[Flow]]) -> None:
-    strongest: dict[Spot, float] = {}
+    by_place: dict[int, list[tuple[float, Operation]]] = {}  # a loop over time comes by the same few hundreds of times
     for op in path:
-        if not (op.op in GAINING or is_weighted(op)):
-            continue
-        on = [flow for flow in flows[op] if flow.into is None and flow.incoming > 0 and flow.outgoing > 0]
         if op.op in ("elman", "lstm", "gru"):
             inside = max((f.outgoing / f.incoming for f in flows[op] if f.incoming > 0), default=0.0)
             found.largest_inside = max(found.largest_inside, (inside, op), key=lambda pair: pair[0])
-        if not on:
-            continue
-        spot, gain = op.spot, math.log(max(*(flow.outgoing / flow.incoming for flow in on), LEAST))
-        found.gains[spot] = found.gains.get(spot, 0.0) + gain
+        on = [f.outgoing / f.incoming for f in flows[op] if f.outgoing > 0 and f.incoming > 0 and f.into is None]
+        if on:
+            by_place.setdefault(id(op.place), []).append((math.log(max(*on, LEAST)), op))
+    strongest: dict[Spot, float] = {}
+    for gained in by_place.values():
+        spot, (gain, op) = gained[0][1].spot, max(gained, key=lambda pair: abs(pair[0]))
+        found.gains[spot] = found.gains.get(spot, 0.0) + sum(each for each, _ in gained)
         if abs(gain) >= abs(strongest.get(spot, 0.0)):
             strongest[spot], found.operations[spot] = gain, op
 

@@ -8,7 +8,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from pellucid.core.primitive import Primitive, as_written
 from pellucid.core.provenance import Place
 from pellucid.diagnose.finding import Spot
 
+ORDER = attrgetter("order")
 FLOAT = np.dtype(np.float32)
 SMALL = 2048  # elements of an array that is measured together with others
 ndarray, isfinite, sqrt = np.ndarray, math.isfinite, math.sqrt  # asked for with every operation
@@ -336,6 +338,7 @@ class Pass:
         self.flows: list[Flow] = []  # the same for rules, once they look
         self.arrivals: list[tuple[int, Value]] = []  # tensors made of numbers whose origin is unknown, and when
         self.backward: Backward | None = None  # None: the run ended before
+        self.unchecked: list[tuple[Any, Operation]] = []  # small results of which nobody knows yet if they are finite
         self.bad: list[Operation] = []  # operations in which bad numbers begin, in their order
         self.shared: dict[Any, Any] = {}  # what rules have measured for each other: see `once` of measures.py
         self.bad_gradients: list[Flow] = []  # gradients that are not finite though the one coming in was
@@ -349,9 +352,27 @@ class Pass:
                 found.setdefault(value, []).append(operation)
         return found
 
+    @cached_property
+    def leaves(self) -> "dict[Value, list[Operation]]":
+        """The parameters among the values that were taken, and the operations that took them."""
+        return {value: users for value, users in self.uses.items() if value.parameter is not None}
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[Operation]]:
+        found: dict[str, list[Operation]] = {}
+        for operation in self.operations:
+            found.setdefault(operation.op, []).append(operation)
+        return found
+
+    @property
+    def names(self) -> Iterable[str]:
+        """The names of the operations that ran."""
+        return self._by_name
+
     def of(self, *names: str) -> list[Operation]:
-        """The operations with these names."""
-        return [operation for operation in self.operations if operation.op in names]
+        """The operations with these names, in their order."""
+        found = [self._by_name[name] for name in names if name in self._by_name]
+        return found[0] if len(found) == 1 else sorted(chain.from_iterable(found), key=ORDER)
 
     @cached_property
     def toward_loss(self) -> set[Operation]:
@@ -379,6 +400,7 @@ class Pass:
                 value.array = value.maker = None  # the chain of makers would keep every earlier pass
             for value in operation.outputs:
                 value.array = value.maker = None
+        self.unchecked.clear()
         self.edges.clear()
         for flow in self.flows:
             flow.arriving = flow.gradient = None
@@ -421,32 +443,36 @@ def all_measured(gradients: Iterable[Any]) -> dict[int, tuple[float, int]]:
 
     Small ones are measured together: one by one, the calls of NumPy would take most of the time.
     """
-    small, found = [], {}
+    small, several, found = [], [], {}
     for g in gradients:
         if type(g) is ndarray and g.dtype is FLOAT and 0 < g.size <= SMALL:
             small.append(g)
+        elif isinstance(g, list):  # of an operation with several results
+            several.append(g)
         else:
             found[id(g)] = _measured(g)
     if small:
-        sizes = [g.size for g in small]
-        numbers = np.concatenate(small, axis=None, dtype=np.float64)  # in which no square of theirs is out of range
-        squares = np.add.reduceat(numbers * numbers, [0, *accumulate(sizes[:-1])])
-        found.update(zip(map(id, small), zip(np.sqrt(squares).tolist(), sizes, strict=True), strict=True))
+        numbers, starts = end_to_end(small, np.float64)  # in which no square of theirs is out of range
+        norms = np.sqrt(np.add.reduceat(numbers * numbers, starts)).tolist()
+        found.update({id(g): (norm, g.size) for g, norm in zip(small, norms, strict=True)})
+    for parts in several:
+        known = [found.get(id(part)) or _measured(part) for part in parts if part is not None]
+        found[id(parts)] = math.hypot(*[norm for norm, _ in known]), sum(size for _, size in known)
     return found
 
 
+def end_to_end(arrays: list[ndarray], dtype: Any = None) -> tuple[ndarray, list[int]]:
+    """The elements of arrays that are not empty, all in a row, and where each array begins: for `reduceat`."""
+    starts = [0, *accumulate([array.size for array in arrays[:-1]])]
+    return np.concatenate(arrays, axis=None, dtype=dtype), starts
+
+
 def _measured(g: Any) -> tuple[float, int]:
-    """The norm and the size of a gradient, or of several that belong to one operation."""
+    """The norm and the size of a gradient, also of the kinds of arrays that a transform works with."""
     if type(g) is ndarray:
         return norm_of(g), g.size
-    parts: list[Any] = g if isinstance(g, list) else [g]
-    coming = [getattr(part, "array", part) for part in parts if part is not None]
-    return math.hypot(*map(norm_of, coming)), sum(map(_size_of, coming))
-
-
-def _size_of(array: Any) -> int:
-    """The number of elements, also of the kinds of arrays that a transform works with; 1 for a number."""
-    return math.prod(getattr(array, "shape", None) or ())
+    array = getattr(g, "array", g)
+    return norm_of(array), math.prod(getattr(array, "shape", None) or ())  # 1 for a number
 
 
 def norm_of(array: Any) -> float:

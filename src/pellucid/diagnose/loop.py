@@ -131,7 +131,7 @@ class Loop(Values):
 
     def _begin_pass(self, done: Pass) -> None:
         done.forget()
-        self._latest.append((done.number, [(operation.place, operation.inputs) for operation in done.operations]))
+        self._latest.append((done.number, done.operations))
         self.open = Pass(done.number + 1)
         self._pass_ticks.append(tick())
         self._by_node.clear()

@@ -4,13 +4,11 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import chain
-from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
 
-from pellucid.diagnose.events import Backward, Flow, Operation, Parameter, Pass, Value
+from pellucid.diagnose.events import SMALL, Backward, Flow, Operation, Parameter, Pass, Value, end_to_end
 from pellucid.diagnose.finding import Spot
 from pellucid.diagnose.trace import Trace
 
@@ -25,7 +23,6 @@ REDUCING = frozenset((
     "unsqueeze", "squeeze", "newaxis", "cast", "stack", "cat", "expand", "where", "nansum", "clone",
 ))  # fmt: skip
 
-ORDER = attrgetter("order")
 T = TypeVar("T")
 Site = tuple[str, int, int]  # a file, a line, and the how manieth such operation of a pass it is
 
@@ -36,7 +33,13 @@ def is_weighted(operation: Operation) -> bool:
     >>> "mm" in WEIGHTED
     True
     """
-    return operation.op in WEIGHTED or operation.op.startswith("conv")
+    return applies_weights(operation.op)
+
+
+@functools.cache
+def applies_weights(name: str) -> bool:
+    """The same of a row."""
+    return name in WEIGHTED or name.startswith("conv")
 
 
 def once(measure: Callable[[Pass], T]) -> Callable[[Pass], T]:
@@ -58,21 +61,12 @@ def _path(done: Pass) -> list[Operation]:
     return [op for op in done.operations if op in toward_loss and op.recorded]
 
 
-@once
-def _path_by_name(done: Pass) -> dict[str, list[Operation]]:
-    found: dict[str, list[Operation]] = {}
-    for operation in _path(done):
-        found.setdefault(operation.op, []).append(operation)
-    return found
-
-
 def on_path(done: Pass, names: Iterable[str] | None = None) -> list[Operation]:
     """The operations through which gradients of the loss pass, in their order."""
     if names is None:
         return _path(done)
-    by_name = _path_by_name(done)
-    found = [by_name[name] for name in names if name in by_name]
-    return found[0] if len(found) == 1 else sorted(chain.from_iterable(found), key=ORDER)
+    toward_loss = done.toward_loss
+    return [op for op in done.of(*names) if op in toward_loss and op.recorded]
 
 
 def sites(operations: Iterable[Operation]) -> list[tuple[Site, Operation]]:
@@ -89,14 +83,29 @@ def sites(operations: Iterable[Operation]) -> list[tuple[Site, Operation]]:
 @once
 def flows_of(done: Pass) -> dict[Operation, list[Flow]]:
     """The gradients that each operation passed on in this pass."""
-    found: dict[Operation, list[Flow]] = {}
+    found: dict[Operation, list[Flow]] = defaultdict(list)
     for flow in done.flows:
-        operation = flow.operation
-        if operation in found:
-            found[operation].append(flow)
-        elif operation is not None:
-            found[operation] = [flow]
-    return found
+        if flow.operation is not None:
+            found[flow.operation].append(flow)
+    return dict(found)
+
+
+@once
+def flows_to_leaves(done: Pass) -> list[Flow]:
+    """The gradients that went to parameters in this pass."""
+    return [flow for flow in done.flows if flow.into is not None]
+
+
+def with_zeros(operations: Iterable[Operation]) -> list[Operation]:
+    """The operations that have a zero in their results; small results are searched together, see `all_measured`."""
+    results = [(op, array) for op in operations if (array := array_of(op.output)) is not None]
+    small = [array for _, array in results if array.size <= SMALL]
+    full: list[bool] = []
+    if small:
+        numbers, starts = end_to_end(small)
+        full = np.logical_and.reduceat(numbers, starts).tolist()
+    rest = iter(full)
+    return [op for op, array in results if not (next(rest) if array.size <= SMALL else array.all())]
 
 
 def array_of(value: Value) -> Any:

@@ -15,7 +15,19 @@ from pellucid.core.modes import MODE, is_grad_enabled
 from pellucid.core.primitive import Primitive
 from pellucid.core.provenance import Place, getframe, here, outside
 from pellucid.core.tensor import PICK, Leaf, Node, Tensor
-from pellucid.diagnose.events import Flow, LossCall, ModuleCall, Operation, Pass, Value, all_measured, is_finite
+from pellucid.diagnose.events import (
+    FLOAT,
+    ORDER,
+    SMALL,
+    Flow,
+    LossCall,
+    ModuleCall,
+    Operation,
+    Pass,
+    Value,
+    all_measured,
+    is_finite,
+)
 from pellucid.diagnose.loop import Loop
 from pellucid.diagnose.tapping import route_here
 from pellucid.diagnose.values import memory_of
@@ -33,14 +45,19 @@ class Trace(Loop):
         self, p: Primitive, tensors: Sequence[Tensor], params: tuple[Any, ...], outs: Sequence[Tensor]
     ) -> None:
         """An operation has run."""
-        frame = outside(getframe(1))
+        node = outs[0].node
+        if node is not None and node.primitive is p:  # the engine has looked for the user's line already
+            place = self.place_of(node.code, node.lasti)
+        else:
+            frame = outside(getframe(1))
+            place = self.place_of(frame.f_code, frame.f_lasti)
         inputs = tuple([self.value_of(tensor) for tensor in tensors])
-        operation = self._operation(p.name, Place(frame.f_code, frame.f_lasti), inputs, params)
+        operation = self._operation(p.name, place, inputs, params)
         operation.primitive = p
         operation.outputs = tuple([self._new(out, operation) for out in outs])
         self._note_node(operation, outs)
         self._note_numbers(operation)
-        if not self.open.number and self.running is None and outs[0].node is None:
+        if not self.open.number and self.running is None and node is None:
             self.placed(outs[0], route_here())  # before training begins: it may become a leaf
 
     def _operation(self, op: str, place: Place, inputs: tuple[Value, ...], params: tuple[Any, ...]) -> Operation:
@@ -76,14 +93,32 @@ class Trace(Loop):
             self._by_array[id(array)] = value
             if array is not None:
                 self._held += array.nbytes
-                if not ((array.base is not None and _is_finite_view(array, operation)) or is_finite(array)):
+                if array.dtype is FLOAT and 0 < array.size <= SMALL:
+                    self.open.unchecked.append((array, operation))
+                elif not ((array.base is not None and _is_finite_view(array, operation)) or is_finite(array)):
                     operation.finite = False
         if not operation.finite and operation.spoils():
             self.open.bad.append(operation)
         if self._held > HELD_BYTES:
             self._drop_oldest()
 
+    def before_write(self) -> None:
+        """A tensor is about to be written to: what has been computed so far has to be checked before."""
+        self.check_numbers(self.open)
+
+    def check_numbers(self, done: Pass) -> None:
+        """See whether small results are finite: together, as most of them are and each call of NumPy takes its time."""
+        waiting, done.unchecked = done.unchecked, []
+        if not waiting or is_finite(np.concatenate([array for array, _ in waiting], axis=None)):
+            return
+        for array, operation in waiting:
+            if not is_finite(array):
+                operation.finite = False
+        spoiling = {op: None for _, op in waiting if not op.finite and op not in done.bad and op.spoils()}
+        done.bad = sorted([*done.bad, *spoiling], key=ORDER)
+
     def _drop_oldest(self) -> None:
+        self.check_numbers(self.open)
         for operation in self.open.operations[: len(self.open.operations) // 2]:
             for value in operation.outputs:
                 value.array = None
@@ -94,19 +129,21 @@ class Trace(Loop):
         self.open.edges.append((node, g, parent, d))
 
     def measure(self, done: Pass) -> None:
-        """Make the gradients of a pass that has just ended ready for rules: most passes of a long run go without."""
-        every = {id(g): g for _, arriving, _, d in done.edges for g in (arriving, d)}  # many are both
-        sizes, leaves, by_node = all_measured(every.values()), self.leaves_in(done.edges), self._by_node
-        for node, g, parent, d in done.edges:
+        """Make a pass that has just ended ready for rules: most passes of a long run go without."""
+        self.check_numbers(done)
+        edges = [edge for edge in done.edges if edge[0].primitive is not PICK]  # it only picks one of several results
+        every = {id(g): g for _, arriving, _, d in edges for g in (arriving, d)}  # many are both
+        sizes, leaves, by_node = all_measured(every.values()), self.leaves_in(edges), self._by_node
+        for node, g, parent, d in edges:
             operation = by_node.get(id(node))
             place = node.place if operation is None else operation.place
             into, target = (leaves.get(parent), None) if isinstance(parent, Leaf) else (None, by_node.get(id(parent)))
             gradient = d if type(d) is ndarray else getattr(d, "array", d)
-            flow = Flow(
-                operation, node.primitive.name, place, into, target, g, gradient, *sizes[id(g)], *sizes[id(d)]
-            )  # fmt: skip
+            (incoming, wide), (outgoing, narrow) = sizes[id(g)], sizes[id(d)]
+            name = node.primitive.name
+            flow = Flow(operation, name, place, into, target, g, gradient, incoming, wide, outgoing, narrow)
             done.flows.append(flow)
-            if not isfinite(flow.outgoing) and isfinite(flow.incoming) and not is_finite(gradient):
+            if not isfinite(outgoing) and isfinite(incoming) and not is_finite(gradient):
                 done.bad_gradients.append(flow)
 
     def write(self, target: Tensor, name: str) -> None:
@@ -158,6 +195,7 @@ class Trace(Loop):
         elif isinstance(result, (float, int)) and not isinstance(result, bool):
             self._note_number(result, operation)
         elif isinstance(result, np.ndarray):
+            self.check_numbers(self.open)  # what shares its memory may be written to from outside
             self._arrays_departed[memory_of(result)] = (result, operation)
         elif isinstance(result, list):
             for number in _numbers(result):
@@ -227,7 +265,9 @@ def _is_finite_view(array: ndarray, operation: Operation) -> bool:
     if maker is None or maker.primitive is None or not maker.finite:
         return False  # of what comes from elsewhere nobody has looked at the numbers
     known = operand.array  # type: ignore[union-attr]
-    return known is not None and (array.base is known or array.base is known.base)
+    if known is None or known.size <= SMALL:  # it waits to be looked at itself
+        return False
+    return array.base is known or array.base is known.base
 
 
 def _line_within(entered: Place | None) -> Place | None:

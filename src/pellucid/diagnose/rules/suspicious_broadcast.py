@@ -64,8 +64,10 @@ class SuspiciousBroadcast(Rule):
 
     def _targets(self, first: Value, second: Value) -> Iterator[tuple[Spot, str, Value, Value]]:
         """The operation that blew up a target before it met its prediction: rewards (N, 1) and values (N,), say."""
+        if first.requires_grad == second.requires_grad:
+            return
         for prediction, target in ((first, second), (second, first)):
-            if prediction.requires_grad and not target.requires_grad and target.size == prediction.size**2 > 1:
+            if prediction.requires_grad and target.size == prediction.size**2 > 1:
                 grown = _grown_from(target)
                 if grown is not None and not _meant(grown) and grown.inputs[0].size == prediction.size:
                     yield grown.spot, grown.op, grown.inputs[0], grown.inputs[1]
@@ -152,7 +154,8 @@ def _one_shape(line: str, operation: str, first: Value, second: Value) -> str:
 
 def _grows(first: Value, second: Value) -> bool:
     """Whether two operands broadcast to more elements than either has."""
-    if first.shape == second.shape or min(first.size, second.size) < 2:
+    short, long = sorted((first.shape, second.shape), key=len)
+    if not short or long[-len(short) :] == short or min(first.size, second.size) < 2:
         return False
     sizes = [{a, b} - {1} for a, b in zip_longest(first.shape[::-1], second.shape[::-1], fillvalue=1)]
     if any(len(both) > 1 for both in sizes):

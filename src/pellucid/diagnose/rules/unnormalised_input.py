@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.diagnose.events import ModuleCall, Operation, Pass, Value
+from pellucid.diagnose.events import SMALL, ModuleCall, Operation, Pass, Value
 from pellucid.diagnose.finding import Finding, Related, Spot
-from pellucid.diagnose.measures import array_of, is_weighted, on_path, progress
+from pellucid.diagnose.measures import applies_weights, array_of, is_weighted, on_path, progress
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
@@ -54,9 +54,10 @@ class UnnormalisedInput(Rule):
     def look(self, done: Pass, trace: Trace) -> None:
         if done.number >= 8:
             return
-        entered = [(op, value) for op in on_path(done) for value in _data(op)]
+        names = [name for name in done.names if name == "mul" or applies_weights(name)]
+        entered = [(op, value) for op in on_path(done, names) for value in _data(op)]
         self.looks += bool(entered)
-        for operation, value in entered:
+        for operation, value in entered if _any_notable([value for _, value in entered]) else ():
             found = _measured(operation, value, done)
             if found is not None:
                 self.seen = self.seen or found
@@ -193,6 +194,15 @@ def _data(operation: Operation) -> list[Value]:
     if operation.op == "mul":  # a single feature times its weight
         return [v for v in data if v.size > 1 and any(w.parameter is not None for w in operation.inputs)]
     return [v for v in data if len(v.shape) > 1] if is_weighted(operation) else []
+
+
+def _any_notable(values: list[Value]) -> bool:
+    """Whether one of the values is large, or none can be told: a loop over time enters a hundred small pieces."""
+    arrays = [array for value in values if (array := array_of(value)) is not None and array.size <= SMALL]
+    if len(arrays) < len(values):
+        return True
+    together = np.concatenate(arrays, axis=None) if arrays else np.zeros(1)
+    return not max(together.max(), -together.min()) < NOTABLE
 
 
 def _measured(operation: Operation, value: Value, done: Pass) -> Seen | None:

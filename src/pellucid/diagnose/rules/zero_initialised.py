@@ -8,7 +8,7 @@ import numpy as np
 
 from pellucid.diagnose.events import Operation, Parameter, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
-from pellucid.diagnose.measures import on_path
+from pellucid.diagnose.measures import flows_to_leaves, on_path
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
@@ -49,9 +49,9 @@ class ZeroInitialised(Rule):
     def look(self, done: Pass, trace: Trace) -> None:
         self.relu_of_zero = self.relu_of_zero or any(map(_all_zero, on_path(done, ("relu",))))
         gradients: dict[Parameter, list[Any]] = {}
-        for flow in done.flows:
-            if flow.into is not None and flow.into not in self.learning and isinstance(flow.gradient, np.ndarray):
-                gradients.setdefault(flow.into, []).append(flow.gradient)
+        for flow in flows_to_leaves(done):
+            if flow.into not in self.learning and isinstance(flow.gradient, np.ndarray):
+                gradients.setdefault(flow.into, []).append(flow.gradient)  # type: ignore[arg-type]
         for parameter, parts in gradients.items():
             tensor = parameter.tensor()
             if tensor is not None and tensor.array.size <= LARGE and _multiplies(parameter, done):
@@ -235,11 +235,10 @@ def _initialised(parameter: Parameter) -> Spot:
 
 def _multiplies(parameter: Parameter, done: Pass) -> bool:
     """Whether a parameter is a factor; a bias, which is only added, may well be zero."""
-    return len(parameter.shape) > 1 or any(_is_factor(op, parameter) for op in done.operations)
-
-
-def _is_factor(operation: Operation, parameter: Parameter) -> bool:
-    return operation.op in ("mul", "mv", "dot") and any(value.parameter is parameter for value in operation.inputs)
+    if len(parameter.shape) > 1:
+        return True
+    users = (op for value, users in done.leaves.items() if value.parameter is parameter for op in users)
+    return any(op.op in ("mul", "mv", "dot") for op in users)
 
 
 def _equal_units(array: Any, gradient: Any) -> bool:
