@@ -338,7 +338,7 @@ class Pass:
         self.flows: list[Flow] = []  # the same for rules, once they look
         self.arrivals: list[tuple[int, Value]] = []  # tensors made of numbers whose origin is unknown, and when
         self.backward: Backward | None = None  # None: the run ended before
-        self.unchecked: list[tuple[Any, Operation]] = []  # small results of which nobody knows yet if they are finite
+        self.unchecked: list[Value] = []  # small results of which nobody knows yet if they are finite
         self.bad: list[Operation] = []  # operations in which bad numbers begin, in their order
         self.shared: dict[Any, Any] = {}  # what rules have measured for each other: see `once` of measures.py
         self.bad_gradients: list[Flow] = []  # gradients that are not finite though the one coming in was

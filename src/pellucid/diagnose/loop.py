@@ -134,7 +134,7 @@ class Loop(Values):
         self._latest.append((done.number, done.operations))
         self.open = Pass(done.number + 1)
         self._pass_ticks.append(tick())
-        self._by_node.clear()
+        self._written_nodes.clear()
         self._by_array.clear()
         self._departed.clear()
         self.departed_numbers.clear()

@@ -51,12 +51,9 @@ class Trace(Loop):
         else:
             frame = outside(getframe(1))
             place = self.place_of(frame.f_code, frame.f_lasti)
-        inputs = tuple([self.value_of(tensor) for tensor in tensors])
-        operation = self._operation(p.name, place, inputs, params)
+        operation = self._operation(p.name, place, tuple(map(self.value_of, tensors)), params)
         operation.primitive = p
-        operation.outputs = tuple([self._new(out, operation) for out in outs])
-        self._note_node(operation, outs)
-        self._note_numbers(operation)
+        self._note_results(operation, outs)
         if not self.open.number and self.running is None and node is None:
             self.placed(outs[0], route_here())  # before training begins: it may become a leaf
 
@@ -76,27 +73,23 @@ class Trace(Loop):
                 parameter.last_used = done.number
         return operation
 
-    def _note_node(self, operation: Operation, outs: Sequence[Tensor]) -> None:
+    def _note_results(self, operation: Operation, outs: Sequence[Tensor]) -> None:
+        """What came out, and whether it is finite; the arrays that wait for the rules stay within a bound."""
+        outputs = []
         for out in outs:
-            node = out.node
-            if node is not None:
-                self._by_node[id(node)] = operation
-                operation.node = node
-                if node.primitive is PICK and node.inputs[0] is not None:
-                    operation.node = node.inputs[0]
-                    self._by_node[id(node.inputs[0])] = operation
-
-    def _note_numbers(self, operation: Operation) -> None:
-        """Whether its results are finite; the arrays that wait for the rules stay within a bound."""
-        for value in operation.outputs:
+            value = self._new(out, operation)
+            outputs.append(value)
+            if out.node is not None:
+                operation.node = _picked_from(out.node)
             array = value.array
             self._by_array[id(array)] = value
             if array is not None:
                 self._held += array.nbytes
                 if array.dtype is FLOAT and 0 < array.size <= SMALL:
-                    self.open.unchecked.append((array, operation))
+                    self.open.unchecked.append(value)
                 elif not ((array.base is not None and _is_finite_view(array, operation)) or is_finite(array)):
                     operation.finite = False
+        operation.outputs = tuple(outputs)
         if not operation.finite and operation.spoils():
             self.open.bad.append(operation)
         if self._held > HELD_BYTES:
@@ -109,12 +102,12 @@ class Trace(Loop):
     def check_numbers(self, done: Pass) -> None:
         """See whether small results are finite: together, as most of them are and each call of NumPy takes its time."""
         waiting, done.unchecked = done.unchecked, []
-        if not waiting or is_finite(np.concatenate([array for array, _ in waiting], axis=None)):
+        if not waiting or is_finite(np.concatenate([value.array for value in waiting], axis=None)):
             return
-        for array, operation in waiting:
-            if not is_finite(array):
-                operation.finite = False
-        spoiling = {op: None for _, op in waiting if not op.finite and op not in done.bad and op.spoils()}
+        makers = dict.fromkeys(value.maker for value in waiting if value.maker and not is_finite(value.array))
+        for operation in makers:
+            operation.finite = False
+        spoiling = [operation for operation in makers if operation not in done.bad and operation.spoils()]
         done.bad = sorted([*done.bad, *spoiling], key=ORDER)
 
     def _drop_oldest(self) -> None:
@@ -133,11 +126,13 @@ class Trace(Loop):
         self.check_numbers(done)
         edges = [edge for edge in done.edges if edge[0].primitive is not PICK]  # it only picks one of several results
         every = {id(g): g for _, arriving, _, d in edges for g in (arriving, d)}  # many are both
-        sizes, leaves, by_node = all_measured(every.values()), self.leaves_in(edges), self._by_node
+        sizes, leaves = all_measured(every.values()), self.leaves_in(edges)
+        made_by = {operation.node: operation for operation in done.operations} | self._written_nodes
         for node, g, parent, d in edges:
-            operation = by_node.get(id(node))
+            operation = made_by.get(node)
             place = node.place if operation is None else operation.place
-            into, target = (leaves.get(parent), None) if isinstance(parent, Leaf) else (None, by_node.get(id(parent)))
+            target = made_by.get(_picked_from(parent))
+            into = None if target is not None else leaves.get(parent)
             gradient = d if type(d) is ndarray else getattr(d, "array", d)
             (incoming, wide), (outgoing, narrow) = sizes[id(g)], sizes[id(d)]
             name = node.primitive.name
@@ -160,12 +155,14 @@ class Trace(Loop):
         self._note_initialisation(target)
         self._note_update_by_hand(target)
         if result is not None:
+            if result.node is not None:
+                self._written_nodes[result.node] = result
             result.written_to = old or self.value_of(target)
             value = self._new(target, result)
             value.requires_grad, value.parameter = target.node is not None, self.parameter_of(target)
             self._by_array[id(value.array)] = value
             result.outputs = (*result.outputs, value)
-            self._note_node(result, (target,))
+            self._note_written(result, target)
             if target.window is not None:
                 self._write_through(target.window.base, result)
 
@@ -182,7 +179,13 @@ class Trace(Loop):
         before = self.value_of(base)
         written = self._operation("write", result.place, (before, result.output), ())
         written.outputs = (self._new(base, written),)
-        self._note_node(written, (base,))
+        self._note_written(written, base)
+
+    def _note_written(self, operation: Operation, target: Tensor) -> None:
+        """The node that a tensor has after a write was made by an operation that may have one of its own, too."""
+        if target.node is not None and not isinstance(target.node, Leaf):
+            operation.node = _picked_from(target.node)
+            self._written_nodes[operation.node] = operation
 
     # --- ways out of the graph, modules, losses
 
@@ -256,6 +259,11 @@ class Trace(Loop):
         call = LossCall(name, here(), values[0], values[1], options, self._count(), module=self.running)
         self.open.losses.append(call)
         return call
+
+
+def _picked_from(node: Node) -> Node:
+    """The node of an operation: one of several results has a node of its own, which picks it."""
+    return node.inputs[0] or node if node.primitive is PICK else node
 
 
 def _is_finite_view(array: ndarray, operation: Operation) -> bool:

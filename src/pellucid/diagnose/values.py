@@ -49,7 +49,7 @@ class Values:
         self.results: list[tuple[weakref.ref[Tensor], Place, int]] = []  # of whole models: the call, and its pass
         self._known: dict[int, tuple[weakref.ref[Tensor], Value]] = {}
         self._lines: dict[tuple[int, int], Place] = {}  # by code object and offset
-        self._by_node: dict[int, Operation] = {}
+        self._written_nodes: dict[Any, Operation] = {}  # nodes that tensors got by writes in this pass
         self._by_array: dict[int, Value] = {}  # results of this pass, by the identity of their arrays
         self._pass_ticks = [0]  # the tick at which each pass began
         self.departed_numbers: dict[Operation, float] = {}  # the numbers with which values left the graph in this pass
