@@ -2,7 +2,7 @@
 
 import gc
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from math import isfinite
 from types import TracebackType
@@ -64,6 +64,7 @@ class doctor:
     ) -> None:  # fmt: skip
         self.steps, self.seconds, self.stop_when_failed = steps, seconds, stop_when_failed
         self.rules = [kind() for kind in (all_rules() if rules is None else rules)]
+        self._looking = [rule for rule in self.rules if type(rule).look is not Rule.look]
         self.trace = Trace(self._look)
         self.findings: list[Finding] = []
         self.failures: dict[str, Exception] = {}  # rules that failed themselves, by code
@@ -103,16 +104,11 @@ class doctor:
         self._stop_if_enough(done.number + 1)
 
     def _all_look(self, done: Pass) -> None:
-        for rule in self.rules:
-            self._asked(rule, rule.look, done, self.trace)
-
-    def _asked(self, rule: Rule, question: Callable[..., Any], *about: Any) -> Any:
-        """A rule's answer; a mistake in one rule must not take the others' findings away."""
-        try:
-            return question(*about)
-        except Exception as error:
-            self.failures[rule.code] = error
-            return None
+        for rule in self._looking:
+            try:
+                rule.look(done, self.trace)
+            except Exception as error:  # a mistake in one rule must not take the others' findings away
+                self.failures[rule.code] = error
 
     def _stop_if_enough(self, passes: int) -> None:
         if self.steps is not None and passes >= self.steps:
@@ -132,7 +128,10 @@ class doctor:
             self._all_look(self.trace.open)
         found: list[Finding] = []
         for rule in self.rules:
-            found += self._asked(rule, rule.findings, self.trace) or ()
+            try:
+                found += rule.findings(self.trace)
+            except Exception as error:
+                self.failures[rule.code] = error
         self.findings = ranked(found, {rule.code: rule.explains for rule in self.rules})
         if self.trace.crash is not None and not self.errors:
             self.findings.insert(0, unexplained(self.trace.crash))

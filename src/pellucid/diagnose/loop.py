@@ -3,7 +3,7 @@
 import weakref
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from math import isfinite, sqrt
+from math import isfinite, nan, sqrt
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,7 @@ class Loop(Values):
         graph = oldest_first(_node_of(root)) if self._reaches_back else []
         inner = [each for each in graph if not isinstance(each, Leaf)]
         began = bisect_right(self._pass_ticks, inner[0].born) - 1 if inner else self.open.number
-        loss = float(np.real(np.add.reduce(array, axis=None))) if isinstance(array, np.ndarray) else float("nan")
+        loss = _sum_of(array) if isinstance(array, np.ndarray) else nan
         held = frozenset(p for p, tensor in self._alive() if _has_gradient(tensor))
         event = Backward(
             here(), self._count(), self.open.number, loss, tuple(array.shape), value, len(graph),
@@ -283,6 +283,11 @@ def _node_of(root: Tensor) -> list[Node]:
     """The node of a tensor as it is now, if it has one."""
     node = current_node(root)
     return [] if node is None else [node]
+
+
+def _sum_of(array: np.ndarray) -> float:
+    """The loss itself, mostly."""
+    return float(np.real(array.item() if array.size == 1 else np.add.reduce(array, axis=None)))
 
 
 def _has_gradient(tensor: Tensor) -> bool:

@@ -229,17 +229,16 @@ class Trace(Loop):
         outer = self.running
         if outer is None:
             self._note_model(module)
-        call = ModuleCall(
-            module, here(), outer, module.training, is_grad_enabled(), self._count(),
-            tuple(self.value_of(tensor) for tensor in tensors),
-        )  # fmt: skip
+        frame, inputs = outside(getframe(1)), tuple(map(self.value_of, tensors))
+        place = self.place_of(frame.f_code, frame.f_lasti)
+        call = ModuleCall(module, place, outer, module.training, is_grad_enabled(), self._count(), inputs)
         self.open.calls.append(call)
         self.running = call
         return call
 
     def leave(self, call: ModuleCall, tensors: Sequence[Tensor]) -> None:
         """A module's call has ended."""
-        call.outputs = tuple(self.value_of(tensor) for tensor in tensors)
+        call.outputs = tuple(map(self.value_of, tensors))
         self.running = call.parent
         if call.parent is None:
             kept = [weakref.ref(tensor) for tensor in tensors if tensor.node is not None]

@@ -199,9 +199,9 @@ def _data(operation: Operation) -> list[Value]:
 def _any_notable(values: list[Value]) -> bool:
     """Whether one of the values is large, or none can be told: a loop over time enters a hundred small pieces."""
     arrays = [array for value in values if (array := array_of(value)) is not None and array.size <= SMALL]
-    if len(arrays) < len(values):
+    if len(arrays) < len(values) or len(arrays) < 2:
         return True
-    together = np.concatenate(arrays, axis=None) if arrays else np.zeros(1)
+    together = np.concatenate(arrays, axis=None)
     return not max(together.max(), -together.min()) < NOTABLE
 
 

@@ -217,7 +217,7 @@ for step in range(30):
 
 def _all_zero(operation: Operation) -> bool:
     array = operation.inputs[0].array
-    return isinstance(array, np.ndarray) and not array.any()
+    return isinstance(array, np.ndarray) and not (array.size and array.item(0)) and not array.any()
 
 
 def _at_random(line: str, name: str) -> str:
