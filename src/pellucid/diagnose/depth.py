@@ -71,12 +71,12 @@ def profile(done: Pass) -> Profile:
     path = [op for op in on_path(done, names) if op in flows]
     weighted = [(op, parameter) for op in path if (parameter := _parameter(op)) is not None]
     firsts: dict[Parameter, Operation] = {}
-    uses: dict[tuple[Spot, Parameter], list[Operation]] = defaultdict(list)
+    uses: dict[tuple[int, Parameter], list[Operation]] = defaultdict(list)
     for op, parameter in weighted:
-        uses[op.spot, parameter].append(op)
+        uses[id(Spot.of(op.place)), parameter].append(op)  # a line has one spot
         if is_weighted(op):
             firsts.setdefault(parameter, op)
-    repeated = {spot: _chain(ops, flows) for (spot, _), ops in uses.items() if len(ops) >= STEPS}
+    repeated = {ops[0].spot: _chain(ops, flows) for ops in uses.values() if len(ops) >= STEPS}
     inside = [(op, chain) for op in path if op.op == "elman" and (chain := _unrolled(op, done)) is not None]
     found = Profile(_chain(list(firsts.values()), flows), repeated, inside, _starved(done))
     last = weighted[-1][0].order if weighted else 0

@@ -75,19 +75,20 @@ class doctor:
 
     def __enter__(self) -> "doctor":
         self._began = time.monotonic()
-        self._stack = ExitStack()
-        self._stack.enter_context(listening(self.trace))
-        self._stack.enter_context(collecting_rarely())
+        self._run, self._listening = ExitStack(), ExitStack()
+        self._run.enter_context(collecting_rarely())
+        self._listening.enter_context(listening(self.trace))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        self._stack.close()
+        self._listening.close()
         if error is not None and not isinstance(error, (Stop, SystemExit, KeyboardInterrupt)):
             last = self.trace.open.backward
             self.trace.crash = Crash(error, spot_of(error), last is not None and last.error is error)
-        self._conclude()
+        with self._run:  # what the script has left behind is still there for the rules
+            self._conclude()
         return isinstance(error, Stop)
 
     def _look(self, done: Pass) -> None:

@@ -5,7 +5,7 @@ open its values still have their arrays; the rules look at it just before they a
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain
@@ -369,9 +369,9 @@ class Pass:
         """The names of the operations that ran."""
         return self._by_name
 
-    def of(self, *names: str) -> list[Operation]:
+    def of(self, names: Container[str]) -> list[Operation]:
         """The operations with these names, in their order."""
-        found = [self._by_name[name] for name in names if name in self._by_name]
+        found = [operations for name, operations in self._by_name.items() if name in names]
         return found[0] if len(found) == 1 else sorted(chain.from_iterable(found), key=ORDER)
 
     @cached_property
@@ -438,13 +438,13 @@ def has_nan(array: Any) -> bool:
     return bool(np.isnan(wide).any())
 
 
-def all_measured(gradients: Iterable[Any]) -> dict[int, tuple[float, int]]:
-    """The norm and the size of each gradient, by its identity.
+def all_measured(gradients: list[Any]) -> dict[int, tuple[float, int]]:
+    """The norm and the size of each gradient, by its identity: what one operation passes on arrives at another.
 
     Small ones are measured together: one by one, the calls of NumPy would take most of the time.
     """
     small, several, found = [], [], {}
-    for g in gradients:
+    for g in dict(zip(map(id, gradients), gradients, strict=True)).values():
         if type(g) is ndarray and g.dtype is FLOAT and 0 < g.size <= SMALL:
             small.append(g)
         elif isinstance(g, list):  # of an operation with several results

@@ -2,7 +2,7 @@
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -61,12 +61,12 @@ def _path(done: Pass) -> list[Operation]:
     return [op for op in done.operations if op in toward_loss and op.recorded]
 
 
-def on_path(done: Pass, names: Iterable[str] | None = None) -> list[Operation]:
+def on_path(done: Pass, names: Container[str] | None = None) -> list[Operation]:
     """The operations through which gradients of the loss pass, in their order."""
     if names is None:
         return _path(done)
     toward_loss = done.toward_loss
-    return [op for op in done.of(*names) if op in toward_loss and op.recorded]
+    return [op for op in done.of(names) if op in toward_loss and op.recorded]
 
 
 def sites(operations: Iterable[Operation]) -> list[tuple[Site, Operation]]:

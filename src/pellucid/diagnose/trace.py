@@ -125,17 +125,15 @@ class Trace(Loop):
         """Make a pass that has just ended ready for rules: most passes of a long run go without."""
         self.check_numbers(done)
         edges = [edge for edge in done.edges if edge[0].primitive is not PICK]  # it only picks one of several results
-        every = {id(g): g for _, arriving, _, d in edges for g in (arriving, d)}  # many are both
-        sizes, leaves = all_measured(every.values()), self.leaves_in(edges)
+        sizes, leaves = all_measured([part for edge in edges for part in edge[1::2]]), self.leaves_in(edges)
         made_by = {operation.node: operation for operation in done.operations} | self._written_nodes
         for node, g, parent, d in edges:
             operation = made_by.get(node)
             place = node.place if operation is None else operation.place
-            target = made_by.get(_picked_from(parent))
+            target = made_by.get(_picked_from(parent) if parent.primitive is PICK else parent)
             into = None if target is not None else leaves.get(parent)
             gradient = d if type(d) is ndarray else getattr(d, "array", d)
-            (incoming, wide), (outgoing, narrow) = sizes[id(g)], sizes[id(d)]
-            name = node.primitive.name
+            name, (incoming, wide), (outgoing, narrow) = node.primitive.name, sizes[id(g)], sizes[id(d)]
             flow = Flow(operation, name, place, into, target, g, gradient, incoming, wide, outgoing, narrow)
             done.flows.append(flow)
             if not isfinite(outgoing) and isfinite(incoming) and not is_finite(gradient):

@@ -20,6 +20,7 @@ BEGINNING = 3  # passes in which a model has learned nothing yet
 ENDS = {"sigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0), "elman": (-1.0, 1.0)}
 SOFT = ("softmax", "safe_softmax")
 GATED = ("lstm", "gru")
+WATCHED = frozenset((*ENDS, *SOFT, *GATED))
 NAMES = {"elman": "RNN's tanh", "lstm": "LSTM's gates", "gru": "GRU's gates", "safe_softmax": "softmax"}
 OF_SCORES = ", scale the scores by 1 / sqrt(d), or divide them by a larger temperature"
 EDGE = 4.6  # an input of a sigmoid for which it is within END of its end
@@ -50,7 +51,7 @@ class SaturatedActivation(Rule):
         self.watched: dict[Site, Watched] = {}
 
     def look(self, done: Pass, trace: Trace) -> None:
-        operations = on_path(done, (*ENDS, *SOFT, *GATED))
+        operations = on_path(done, WATCHED)
         for (site, operation), share in zip(sites(operations), _shares(operations), strict=True):
             if share is None:
                 continue

@@ -55,9 +55,11 @@ class SuspiciousBroadcast(Rule):
                 yield from self._targets(given, target)
 
     def _operations(self, done: Pass) -> Iterator[tuple[Spot, str, Value, Value]]:
-        for operation in done.of(*PAIRWISE):
+        for operation in done.of(PAIRWISE):
             if len(operation.inputs) == 2 and operation.recorded and operation in done.toward_loss:
                 first, second = operation.inputs
+                if first.shape == second.shape and first.requires_grad == second.requires_grad:
+                    continue
                 if _grows(first, second) and _alike(first, second) and not _meant(operation):
                     yield operation.spot, operation.op, first, second
                 yield from self._targets(first, second)

@@ -16,6 +16,7 @@ EXPONENTIALS = frozenset(("exp", "exp2", "pow", "pow_number", "pow_of_number"))
 PRODUCTS = frozenset(("mul", "div"))
 MIXED = frozenset(("mm", "mv", "matmul", "bmm", "dot", "linear"))
 REDUCED = frozenset(("prod", "prod_all", "cumprod"))
+VANISHING = EXPONENTIALS | PRODUCTS | MIXED | REDUCED
 SCALING = frozenset(("mul", "div", "mean", "mean_all", "mse_loss", "pow_number", "mm", "linear", "linear_with_bias"))
 NEARLY_ALL = 0.95  # the share of zeros that is a finding by itself
 MASKED = -1e8  # an exponent below this is a mask
@@ -75,7 +76,7 @@ class Underflow(Rule):
     def _lost(self, done: Pass) -> Seen | None:
         """The first operation whose result is zero though nothing that went in was, with harm done."""
         fatal, flows = _met_by_logarithm(done), flows_of(done)
-        for operation in with_zeros(on_path(done, EXPONENTIALS | PRODUCTS | MIXED | REDUCED)):
+        for operation in with_zeros(on_path(done, VANISHING)):
             lost = _lost_numbers(operation)
             if lost is None or not lost.any():
                 continue
@@ -88,7 +89,7 @@ class Underflow(Rule):
 
     def _lost_gradient(self, done: Pass) -> Seen | None:
         """The first operation that turned a gradient in half precision into zeros."""
-        for flow in done.flows:
+        for flow in [flow for flow in done.flows if not flow.outgoing]:
             operation = flow.operation
             if _vanished(flow) and operation is not None and operation.op in SCALING and operation in done.toward_loss:
                 last = flows_of(done)[operation][-1]
@@ -260,9 +261,8 @@ def _is_error(operation: Operation, done: Pass) -> bool:
 
 
 def _vanished(flow: Flow) -> bool:
-    if flow.outgoing or not flow.outgoing_size or not flow.incoming > 0:
-        return False
-    return isinstance(flow.gradient, np.ndarray) and flow.gradient.dtype.itemsize == 2
+    half = isinstance(flow.gradient, np.ndarray) and flow.gradient.dtype.itemsize == 2
+    return half and flow.incoming > 0 and flow.outgoing == 0 and flow.outgoing_size > 0
 
 
 def _inputs(operation: Operation) -> str:

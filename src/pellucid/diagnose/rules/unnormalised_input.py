@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.diagnose.events import SMALL, ModuleCall, Operation, Pass, Value
+from pellucid.diagnose.events import ORDER, SMALL, ModuleCall, Operation, Pass, Value
 from pellucid.diagnose.finding import Finding, Related, Spot
-from pellucid.diagnose.measures import applies_weights, array_of, is_weighted, on_path, progress
+from pellucid.diagnose.measures import array_of, is_weighted, progress
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
@@ -54,8 +54,10 @@ class UnnormalisedInput(Rule):
     def look(self, done: Pass, trace: Trace) -> None:
         if done.number >= 8:
             return
-        names = [name for name in done.names if name == "mul" or applies_weights(name)]
-        entered = [(op, value) for op in on_path(done, names) for value in _data(op)]
+        data = [value for value in done.uses if not value.requires_grad and value.parameter is None]
+        users = dict.fromkeys(op for value in data for op in done.uses[value] if op.op == "mul" or is_weighted(op))
+        path = sorted([op for op in users if op in done.toward_loss and op.recorded], key=ORDER)
+        entered = [(op, value) for op in path for value in _data(op)]
         self.looks += bool(entered)
         for operation, value in entered if _any_notable([value for _, value in entered]) else ():
             found = _measured(operation, value, done)

@@ -253,5 +253,6 @@ def _equal_units(array: Any, gradient: Any) -> bool:
 
 
 def _equal_along(array: Any, axis: int, tolerance: float) -> bool:
-    largest = np.abs(array).max()
-    return bool((np.ptp(array, axis=axis) <= tolerance * largest).all())
+    bound = tolerance * np.abs(array).max()
+    first, second = array.take(0, axis), array.take(1, axis)
+    return bool((np.abs(first - second) <= bound).all() and (np.ptp(array, axis=axis) <= bound).all())
