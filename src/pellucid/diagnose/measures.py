@@ -152,12 +152,12 @@ def parameters_behind(value: Value, limit: int = 10_000) -> set[Parameter]:
 
 def is_hidden(operation: Operation, done: Pass) -> bool:
     """Whether the result goes through further weights before it gets to the loss."""
-    return operation in _followed_by(done)[0]
+    return operation in _before_weights(done)
 
 
 def is_penalty(operation: Operation, done: Pass) -> bool:
     """Whether the result is only summed into the loss: a hinge, which is zero where all is well."""
-    return operation not in _followed_by(done)[1]
+    return operation not in _before_more_than_sums(done)
 
 
 def _compares(operation: Operation) -> bool:
@@ -167,20 +167,26 @@ def _compares(operation: Operation) -> bool:
 
 
 @once
-def _followed_by(done: Pass) -> tuple[set[Operation], set[Operation]]:
-    """The operations that weights follow on the way to the loss, and those that anything but a sum follows.
+def _before_weights(done: Pass) -> set[Operation]:
+    return _behind([op for op in done.toward_loss if is_weighted(op)])
 
-    One walk over the pass from its end: a search from each operation takes a second for a thousand of them.
-    """
-    weights: set[Operation] = set()
-    more: set[Operation] = set()
-    for operation in reversed(done.operations):
-        later = [user for value in operation.outputs for user in done.uses.get(value, ()) if user in done.toward_loss]
-        if any(user in weights or (is_weighted(user) and user is not operation) for user in later):
-            weights.add(operation)
-        if any(user in more or user.op not in REDUCING or _compares(user) for user in later):
-            more.add(operation)
-    return weights, more
+
+@once
+def _before_more_than_sums(done: Pass) -> set[Operation]:
+    return _behind([op for op in done.toward_loss if op.op not in REDUCING or _compares(op)])
+
+
+def _behind(operations: list[Operation]) -> set[Operation]:
+    """All that these operations were computed from: one walk, where a search from each of them takes many."""
+    found: set[Operation] = set()
+    stack = list(operations)
+    while stack:
+        for value in stack.pop().inputs:
+            maker = value.maker
+            if maker is not None and maker not in found:
+                found.add(maker)
+                stack.append(maker)
+    return found
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,8 @@ class Trace(Loop):
         """Make a pass that has just ended ready for rules: most passes of a long run go without."""
         self.check_numbers(done)
         edges = [edge for edge in done.edges if edge[0].primitive is not PICK]  # it only picks one of several results
-        sizes, leaves = all_measured([part for edge in edges for part in edge[1::2]]), self.leaves_in(edges)
+        gradients = [*[arriving for _, arriving, _, _ in edges], *[passed_on for _, _, _, passed_on in edges]]
+        sizes, leaves = all_measured(gradients), self.leaves_in(edges)
         made_by = {operation.node: operation for operation in done.operations} | self._written_nodes
         for node, g, parent, d in edges:
             operation = made_by.get(node)

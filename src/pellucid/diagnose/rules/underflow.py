@@ -67,9 +67,11 @@ class Underflow(Rule):
         if done.backward is None:
             return
         self.looks += 1
+        if self.seen is None and done.number >= BEGINNING:
+            return
         found = self._lost(done) or self._lost_gradient(done)
         if self.seen is None:
-            self.seen = found if done.number < BEGINNING else None
+            self.seen = found
         elif found is not None:
             self.seen.passes += 1
 

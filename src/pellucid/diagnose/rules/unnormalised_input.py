@@ -15,6 +15,7 @@ from pellucid.diagnose.trace import Trace
 LARGE = 50.0  # the size of a feature that is a finding when training suffers
 HUGE = 100.0  # and in any case
 DIFFERENT = 1e4  # the largest feature against the smallest, in any case
+PASSES = 8  # that are looked at
 NOTABLE = 10.0  # features below this size are never too large
 
 
@@ -52,7 +53,7 @@ class UnnormalisedInput(Rule):
         self.suspicious = 0
 
     def look(self, done: Pass, trace: Trace) -> None:
-        if done.number >= 8:
+        if done.number >= PASSES or 2 * (self.looks - self.suspicious) >= PASSES:  # most passes are needed for a finding
             return
         data = [value for value in done.uses if not value.requires_grad and value.parameter is None]
         users = dict.fromkeys(op for value in data for op in done.uses[value] if op.op == "mul" or is_weighted(op))

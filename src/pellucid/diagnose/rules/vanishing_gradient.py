@@ -230,15 +230,13 @@ def _vanished(measured: Profile) -> tuple[float, int, bool, Spot, Operation] | N
     for operation, chain in measured.inside:
         if _faded(chain):
             return chain.ratio, len(chain.norms), True, operation.spot, operation
-    if not measured.gains:
+    deep = len(layers.norms) >= LAYERS and _fell(measured)
+    chains = [layers] if deep else measured.repeated.values()
+    fallen = next((c for c in chains if deep or _faded(c) or (measured.starved and c.ratio < TINY)), None)
+    if fallen is None or not measured.gains:
         return None
     spot = min(measured.gains, key=lambda s: measured.gains[s])
-    if len(layers.norms) >= LAYERS and _fell(measured):
-        return layers.ratio, len(layers.norms), False, spot, measured.operations[spot]
-    for chain in measured.repeated.values():
-        if _faded(chain) or (measured.starved and chain.ratio < TINY):
-            return chain.ratio, len(chain.norms), True, spot, measured.operations[spot]
-    return None
+    return fallen.ratio, len(fallen.norms), not deep, spot, measured.operations[spot]
 
 
 def _faded(chain: Chain) -> bool:
