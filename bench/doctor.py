@@ -5,7 +5,7 @@
 
 Runs with and without the doctor take turns, each from the making of its model on. Of every step of a run the best time
 counts (noise on a shared machine only ever adds to it), and the mean of these is printed, plain and under the doctor:
-for the first eight passes, which it follows closely, and for those after them, which it samples. The goal is 3 for both.
+for the first eight passes, which it follows closely, and for those after them, which it samples. The goal is 3 each.
 """
 
 import gc
@@ -68,13 +68,14 @@ def main() -> None:
     for name, program in PROGRAMS.items():
         if wanted in name.lower():
             plain, watched, closely = measure(program)
-            first, later = mean(plain[:closely]), mean(plain[closely:])
-            print(f"{name:32} {told(first, mean(watched[:closely]))} {told(later, mean(watched[closely:]))}", flush=True)
+            first, later = told(plain[:closely], watched[:closely]), told(plain[closely:], watched[closely:])
+            print(f"{name:32} {first} {later}", flush=True)
 
 
-def told(plain: float, watched: float) -> str:
+def told(plain: list[float], watched: list[float]) -> str:
     """The time of a step without and with the doctor, and how many times the one the other is."""
-    return f"{plain * 1e3:6.2f} ms -> {watched * 1e3:6.2f} ms: {watched / plain:5.2f}"
+    before, after = mean(plain), mean(watched)
+    return f"{before * 1e3:6.2f} ms -> {after * 1e3:6.2f} ms: {after / before:5.2f}"
 
 
 if __name__ == "__main__":

@@ -216,7 +216,8 @@ def _cells(torch):
         def __init__(self, inputs: int, width: int):
             super().__init__()
             self.width = width
-            self.x2h, self.h2h, self.head = nn.Linear(inputs, 4 * width), nn.Linear(width, 4 * width), nn.Linear(width, 1)
+            self.x2h, self.h2h = nn.Linear(inputs, 4 * width), nn.Linear(width, 4 * width)
+            self.head = nn.Linear(width, 1)
 
         def forward(self, x):
             h, c = torch.zeros(x.shape[0], self.width), torch.zeros(x.shape[0], self.width)

@@ -48,6 +48,7 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
     spent = None if retain_graph else Freed(frame.f_code, frame.f_lasti)
     watch = Watch.if_needed()
     straight = not create_graph and wanted is None and (watch is None or not watch.check)
+    tell = None if watch is None else watch.step
     grads = seeds
     landed: Gradients = {}
     ours: set[Node] = set()  # nodes whose gradient so far is an array that only this walk holds
@@ -68,7 +69,7 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
         inputs: Sequence[Node | None] = node.inputs
         if straight and node.extra is None and p.straight:
             edges: Any = p.edges
-            telling = watch
+            telling = tell
             scalar = type(g) is not ndarray and p.elementwise and isinstance(g, np.generic)
             if node.born < aliasing.latest or type(saved) is Freed:
                 saved = saved_values(node)
@@ -97,7 +98,7 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
             else:
                 d = rule(g, *saved[i]) if arity else rule(g)
             if telling is not None:
-                telling.step(node, g, parent, d)
+                telling(node, g, parent, d)
             if stretched and d.shape != parent.shape:
                 d = fold(d, parent.shape, node)
             before = grads.get(parent)

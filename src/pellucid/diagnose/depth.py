@@ -167,18 +167,16 @@ def _largest_inside(
 def _gains(
     path: list[Operation], flows: dict[Operation, list[Flow]]
 ) -> tuple[dict[Spot, float], dict[Spot, Operation]]:  # fmt: skip
-    gains: dict[Spot, float] = {}
-    operations: dict[Spot, Operation] = {}
-    strongest: dict[Spot, float] = {}
+    by_place: dict[int, list[tuple[float, Operation]]] = {}  # a loop over time comes by the same few again and again
     for op in path:
-        on = [f.outgoing / f.incoming for f in flows[op] if f.into is None and f.incoming > 0 and f.outgoing > 0]
-        if not on:
-            continue
-        spot, gain = op.spot, math.log(max(*on, LEAST))
-        gains[spot] = gains.get(spot, 0.0) + gain
-        if abs(gain) >= abs(strongest.get(spot, 0.0)):
-            strongest[spot], operations[spot] = gain, op
-    return gains, operations
+        on = [f.outgoing / f.incoming for f in flows[op] if f.outgoing > 0 and f.incoming > 0 and f.into is None]
+        if on:
+            by_place.setdefault(id(op.place), []).append((math.log(max(*on, LEAST)), op))
+    by_spot: dict[Spot, list[tuple[float, Operation]]] = {}
+    for gained in by_place.values():
+        by_spot.setdefault(gained[0][1].spot, []).extend(gained)
+    gains = {spot: sum(gain for gain, _ in gained) for spot, gained in by_spot.items()}
+    return gains, {spot: max(gained, key=lambda pair: abs(pair[0]))[1] for spot, gained in by_spot.items()}
 
 
 def _ends(values: list[float]) -> float:

@@ -461,7 +461,7 @@ def all_measured(gradients: list[Any]) -> dict[int, tuple[float, int]]:
     return found
 
 
-def end_to_end(arrays: list[ndarray], dtype: Any = None) -> tuple[ndarray, list[int]]:
+def end_to_end(arrays: list[np.ndarray], dtype: Any = None) -> tuple[np.ndarray, list[int]]:
     """The elements of arrays that are not empty, all in a row, and where each array begins: for `reduceat`."""
     starts = [0, *accumulate([array.size for array in arrays[:-1]])]
     return np.concatenate(arrays, axis=None, dtype=dtype), starts

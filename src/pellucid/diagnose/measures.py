@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pellucid.diagnose.events import SMALL, Backward, Flow, Operation, Parameter, Pass, Value, end_to_end
+from pellucid.diagnose.events import ORDER, SMALL, Backward, Flow, Operation, Parameter, Pass, Value, end_to_end
 from pellucid.diagnose.finding import Spot
 from pellucid.diagnose.trace import Trace
 
@@ -99,13 +99,13 @@ def flows_to_leaves(done: Pass) -> list[Flow]:
 def with_zeros(operations: Iterable[Operation]) -> list[Operation]:
     """The operations that have a zero in their results; small results are searched together, see `all_measured`."""
     results = [(op, array) for op in operations if (array := array_of(op.output)) is not None]
-    small = [array for _, array in results if array.size <= SMALL]
-    full: list[bool] = []
+    small = [(op, array) for op, array in results if array.size <= SMALL]
+    found = [op for op, array in results if array.size > SMALL and not array.all()]
     if small:
-        numbers, starts = end_to_end(small)
+        numbers, starts = end_to_end([array for _, array in small])
         full = np.logical_and.reduceat(numbers, starts).tolist()
-    rest = iter(full)
-    return [op for op, array in results if not (next(rest) if array.size <= SMALL else array.all())]
+        found += [op for (op, _), without in zip(small, full, strict=True) if not without]
+    return sorted(found, key=ORDER)
 
 
 def array_of(value: Value) -> Any:

@@ -165,17 +165,18 @@ def _shares(operations: list[Operation]) -> list[float | None]:
     """The share of values at the ends of the range, for each; small ones are counted together."""
     known: dict[Operation, float | None] = {}
     for name in ("sigmoid", "tanh"):
-        small = [op for op in operations if op.op == name and op.output.dtype is FLOAT and _is_small(op)]
-        if len(small) > 1:
-            numbers, starts = end_to_end([op.output.array for op in small])
+        arrays = {op: op.output.array for op in operations if op.op == name and _is_small(op)}
+        if len(arrays) > 1:
+            numbers, starts = end_to_end(list(arrays.values()))
             inside = np.add.reduceat(_inside(numbers, name), starts, dtype=np.intp).tolist()
-            known.update({op: 1 - count / op.output.size for op, count in zip(small, inside, strict=True)})
+            pairs = zip(arrays.items(), inside, strict=True)
+            known.update({op: 1 - count / array.size for (op, array), count in pairs})
     return [known[op] if op in known else _share(op) for op in operations]
 
 
 def _is_small(operation: Operation) -> bool:
     array = operation.output.array
-    return operation.finite and type(array) is np.ndarray and 0 < array.size <= SMALL
+    return operation.finite and type(array) is np.ndarray and array.dtype is FLOAT and 0 < array.size <= SMALL
 
 
 def _inside(result: Any, name: str) -> Any:

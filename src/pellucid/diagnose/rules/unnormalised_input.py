@@ -53,7 +53,7 @@ class UnnormalisedInput(Rule):
         self.suspicious = 0
 
     def look(self, done: Pass, trace: Trace) -> None:
-        if done.number >= PASSES or 2 * (self.looks - self.suspicious) >= PASSES:  # most passes are needed for a finding
+        if done.number >= PASSES or 2 * (self.looks - self.suspicious) >= PASSES:  # a finding needs most of them
             return
         data = [value for value in done.uses if not value.requires_grad and value.parameter is None]
         users = dict.fromkeys(op for value in data for op in done.uses[value] if op.op == "mul" or is_weighted(op))
