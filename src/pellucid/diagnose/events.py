@@ -396,10 +396,11 @@ class Pass:
         """Let the arrays and the graph go: what the rules needed of them they have seen."""
         for operation in self.operations:
             operation.node = None
-            for value in operation.inputs:
-                value.array = value.maker = None  # the chain of makers would keep every earlier pass
             for value in operation.outputs:
-                value.array = value.maker = None
+                value.array = value.maker = None  # the chain of makers would keep every earlier pass
+            for value in operation.inputs:
+                if value.array is not None or value.maker is not None:  # most are results, and forgotten already
+                    value.array = value.maker = None
         self.unchecked.clear()
         self.edges.clear()
         for flow in self.flows:
