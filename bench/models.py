@@ -189,6 +189,83 @@ def lstm(torch, width: int = 128, length: int = 32, batch: int = 16) -> Step:
     return training(model, optimizer, lambda: loss_of(model(x).view(-1, ALPHABET), y))
 
 
+# ---- recurrences written by hand, and two optimizers: hundreds of tiny operations, for bench/doctor.py --------------
+
+
+@functools.cache
+def _cells(torch):
+    """Recurrent networks as people write them to learn how they work: a loop over time, a line per gate."""
+    nn = torch.nn
+
+    class Elman(nn.Module):
+        def __init__(self, inputs: int, width: int):
+            super().__init__()
+            self.width = width
+            self.w = nn.Parameter(torch.randn(inputs, width) * 0.3)
+            self.u = nn.Parameter(torch.randn(width, width) * 0.2)
+            self.b = nn.Parameter(torch.zeros(width))
+            self.head = nn.Linear(width, 1)
+
+        def forward(self, x):
+            h = torch.zeros(x.shape[0], self.width)
+            for t in range(x.shape[1]):
+                h = torch.tanh(x[:, t] @ self.w + h @ self.u + self.b)
+            return self.head(h)
+
+    class LongShort(nn.Module):
+        def __init__(self, inputs: int, width: int):
+            super().__init__()
+            self.width = width
+            self.x2h, self.h2h = nn.Linear(inputs, 4 * width), nn.Linear(width, 4 * width)
+            self.head = nn.Linear(width, 1)
+
+        def forward(self, x):
+            h, c = torch.zeros(x.shape[0], self.width), torch.zeros(x.shape[0], self.width)
+            for t in range(x.shape[1]):
+                i, f, g, o = (self.x2h(x[:, t]) + self.h2h(h)).chunk(4, dim=1)
+                i, f, o = torch.sigmoid(i), torch.sigmoid(f), torch.sigmoid(o)
+                c = f * c + i * torch.tanh(g)
+                h = o * torch.tanh(c)
+            return self.head(h)
+
+    return {"RNN": Elman, "LSTM": LongShort}
+
+
+def by_hand(torch, cell: str, length: int, width: int = 16, batch: int = 8) -> Step:
+    """A recurrence over time that is written by hand, with Adam: it adds up a sequence."""
+    torch.manual_seed(0)
+    model = _cells(torch)[cell](2, width)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    x = torch.randn(batch, length, 2)
+    y = x[:, :, :1].mean(1)
+    return training(model, optimizer, lambda: torch.nn.functional.mse_loss(model(x), y))
+
+
+def gan(torch, noise: int = 8, width: int = 32, batch: int = 32) -> Step:
+    """Two networks against each other, with two optimizers: a step has two passes."""
+    torch.manual_seed(0)
+    nn, F = torch.nn, torch.nn.functional
+    generator = nn.Sequential(nn.Linear(noise, width), nn.ReLU(), nn.Linear(width, 2))
+    critic = nn.Sequential(nn.Linear(2, width), nn.LeakyReLU(0.2), nn.Linear(width, 1))
+    improve_generator = torch.optim.Adam(generator.parameters(), lr=1e-3)
+    improve_critic = torch.optim.Adam(critic.parameters(), lr=1e-3)
+    real, ones, zeros = torch.randn(batch, 2), torch.ones(batch, 1), torch.zeros(batch, 1)
+
+    def step():
+        fake = generator(torch.randn(batch, noise))
+        improve_critic.zero_grad()
+        judged = F.binary_cross_entropy_with_logits(critic(real), ones)
+        (judged + F.binary_cross_entropy_with_logits(critic(fake.detach()), zeros)).backward()
+        improve_critic.step()
+        improve_generator.zero_grad()
+        loss = F.binary_cross_entropy_with_logits(critic(fake), ones)
+        loss.backward()
+        improve_generator.step()
+        return loss
+
+    return step
+
+
 # What is measured, and how many times as fast as PyTorch it is meant to be: small programs are overhead, where we can
 # be faster; in large ones all the time is in kernels, where PyTorch's are threaded C++.
 SMALL, MEDIUM, LARGE = 1.5, 1.0, 1 / 1.3

@@ -1,6 +1,7 @@
 """The doctor finds what it says it finds: every rule on its own broken and healthy programs, and the command line."""
 
 import contextlib
+import gc
 import io
 import json
 import re
@@ -507,3 +508,26 @@ def test_a_backward_that_reaches_no_parameter_has_no_gradients_to_clear(tmp_path
         "    optimizer.step()\n"
     )
     assert [finding.code for finding in examined(path).findings] == ["non-differentiable-op"]
+
+
+def test_a_result_is_looked_at_before_it_is_written_to(tmp_path):
+    lines = "import torch", "w = torch.ones(3, requires_grad=True)", "y = 1 / torch.zeros(3)", "y.zero_()"
+    source = "\n".join((*lines, "(w + y).sum().backward()"))
+    path = tmp_path / "train.py"
+    path.write_text(source)
+    bad = []
+
+    class Look(RULES["overflow"]):
+        def look(self, done, trace):
+            bad.extend(operation.spot.line for operation in done.bad)
+
+    examined(path, rules=[Look])
+    assert bad == [3]
+
+
+def test_python_collects_as_before_when_the_doctor_has_gone():
+    before = gc.get_threshold()
+    with contextlib.suppress(ValueError), doctor():
+        assert gc.get_threshold()[0] > before[0]
+        raise ValueError
+    assert gc.get_threshold() == before

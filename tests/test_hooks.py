@@ -9,6 +9,7 @@ import pytest
 import pellucid as pl
 from pellucid import autograd
 from pellucid.autograd import graph
+from pellucid.core import modes
 
 
 def chain(t):
@@ -643,3 +644,30 @@ def test_mutation_of_saved_tensors_is_allowed_once():
         pass
     with graph.allow_mutation_on_saved_tensors():
         pass
+
+
+def test_an_observer_is_told_of_the_same_gradients_on_the_straight_way_and_beside_others():
+    class Watch:
+        def __init__(self):
+            self.told = []
+
+        def operation(self, *call):
+            pass
+
+        def gradient(self, node, g, parent, d):
+            self.told.append((node.name(), parent.name(), d.copy()))
+
+    def edges(*watches):
+        x, w = pl.ones(3, 2, requires_grad=True), pl.full((2,), 2.0, requires_grad=True)
+        with modes.switched(observers=watches):
+            h = (x * w).tanh()
+            ((h[:, :1] @ h[:, 1:].T).sum() + w.sum() * w.sum()).backward()
+        return watches[0].told
+
+    alone, beside = edges(Watch()), edges(Watch(), Watch())
+    with autograd.detect_anomaly():
+        carefully = edges(Watch())
+    assert len(alone) > 8
+    for other in (beside, carefully):
+        assert [edge[:2] for edge in alone] == [edge[:2] for edge in other]
+        assert all((mine[2] == theirs[2]).all() for mine, theirs in zip(alone, other, strict=True))

@@ -49,7 +49,8 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
     frame = outside(getframe(1))
     spent = None if retain_graph else Freed(frame.f_code, frame.f_lasti)
     watch = Watch.if_needed()
-    straight = not create_graph and wanted is None and watch is None
+    straight = not create_graph and wanted is None and (watch is None or not watch.check)
+    tell = None if watch is None else watch.step
     grads = seeds
     landed: Gradients = {}
     ours: Adders = {}
@@ -76,6 +77,7 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
         inputs: Sequence[Node | None] = node.inputs
         if straight and node.extra is None and p.straight:
             edges: Any = p.edges
+            telling = tell
             scalar = type(g) is not ndarray and p.elementwise and isinstance(g, np.generic)
             if node.born < aliasing.latest:
                 saved = saved_values(node)
@@ -83,7 +85,8 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
             g = arrived(node, g, create_graph, targets, landed)
             if p is ACCUMULATE or (wanted is not None and wanted.isdisjoint(inputs)):
                 continue
-            if straight and p.gather is not None and node.extra is None:
+            telling = None  # `pulled` has told it already
+            if straight and watch is None and p.gather is not None and node.extra is None:
                 d = value = None  # names from the node before, one of which may be g's: then it would not be free
                 edges, inputs, saved = gathered(node, g, saved_values(node), grads, ours)
             else:
@@ -102,6 +105,8 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
                 d = g
             else:
                 d = rule(g, *saved[i]) if arity else rule(g)
+            if telling is not None:
+                telling(node, g, parent, d)
             if stretched and d.shape != parent.shape:
                 d = fold(d, parent.shape, node)
             before = grads.get(parent)

@@ -111,6 +111,8 @@ class Watch:
     def __init__(self, check: bool, gradients: Sequence[Any]) -> None:
         self.check = check
         self.gradients = gradients  # what each observer wants to be told of every edge
+        if not check and len(gradients) == 1:
+            self.step = gradients[0]  # type: ignore[method-assign]  # told without a call in between
 
     @classmethod
     def if_needed(cls) -> "Watch | None":

@@ -198,6 +198,9 @@ def overwrite(target: Tensor, result: Tensor, name: str) -> Tensor:
         if target.window is not None:
             check_view(target, name, recorded=True)
         _protect(node, target, result)
+    for observer in mode.listeners:
+        if hasattr(observer, "before_write"):
+            observer.before_write()
     write(target, result.array, name)
     if mode.grad:
         if node is not None:

@@ -54,6 +54,14 @@ class Mode:
     only_watched: bool = field(init=False, compare=False)  # without its observers, the hot path could act
     beneath: "Mode | None" = field(init=False, compare=False)  # the same without observers; None: the normal one
     told: bool = field(init=False, compare=False)  # nothing but observers: the hot path acts, and tells them
+    _turned: Any = field(init=False, compare=False, repr=False, default=...)  # see `turned`
+
+    def turned(self) -> "Mode | None":
+        """The same mode with recording switched the other way, as `MODE` has it; made once, as that takes 10 µs."""
+        if self._turned is ...:
+            mode = replace(self, grad=not self.grad)
+            object.__setattr__(self, "_turned", None if mode == NORMAL else mode)
+        return self._turned  # type: ignore[no-any-return]
 
     @property
     def beyond(self) -> "Mode":
@@ -128,7 +136,7 @@ class recording:
         if before is None:
             MODE.set(None if self.on else UNRECORDED)
         elif before.grad != self.on:
-            install(replace(before, grad=self.on))
+            MODE.set(before.turned())
 
     def __exit__(self, *error: object) -> None:
         MODE.set(self.before)

@@ -5,6 +5,7 @@ The rules of the group "bad numbers" share this: each reports the roots of its o
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -69,12 +70,13 @@ class RootRule:
         return [self.root.finding()] if self.root is not None and self.root.code == self.code else []
 
 
+@once
 def is_bad(done: Pass) -> bool:
     """Whether the loss or a gradient of a pass is not finite, or it broke off on the way with such numbers."""
     event = done.backward
     if event is None:
         return bool(done.bad) and any(call.result is not None and not _fine(call.result) for call in done.losses)
-    return not np.isfinite(event.loss) or bool(done.bad_gradients) or not np.isfinite(event.gradient_norm)
+    return not isfinite(event.loss) or bool(done.bad_gradients) or not isfinite(event.gradient_norm)
 
 
 @once

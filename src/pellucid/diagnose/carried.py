@@ -54,8 +54,9 @@ def accumulators(done: Pass, began: int) -> list[Operation]:
 
 def old_values(done: Pass, began: int) -> list[tuple[Operation, Value]]:
     """The recorded operations that took a value with its graph that an earlier step computed, and that value."""
-    old = [(op, v) for op in done.operations for v in op.inputs if v.born < began and _is_old(v, began)]
-    return [(op, value) for op, value in old if op.recorded]
+    old = [value for value in done.uses if value.born < began and _is_old(value, began)]
+    taken = [(op, value) for value in old for op in done.uses[value] if op.recorded]
+    return sorted(taken, key=lambda pair: (pair[0].order, pair[0].inputs.index(pair[1])))
 
 
 def _made_at(value: Value) -> Place:

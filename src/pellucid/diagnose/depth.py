@@ -3,12 +3,13 @@
 import math
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from pellucid.diagnose.events import Flow, Operation, Parameter, Pass, norm_of
 from pellucid.diagnose.finding import Spot
-from pellucid.diagnose.measures import flows_of, is_weighted, on_path, once
+from pellucid.diagnose.measures import applies_weights, flows_of, flows_to_leaves, is_weighted, on_path, once
 from pellucid.ops.nn.elman import elman_back_row
 from pellucid.ops.nn.recurrence import cut
 
@@ -18,6 +19,7 @@ GAINING = frozenset((
     "softplus", "hardtanh", "hardsigmoid", "log_sigmoid", "mul", "div", "pow_number", "exp", "mish", "softsign", "sin",
     "cos",
 ))  # fmt: skip
+RECURRENT = frozenset(("elman", "lstm", "gru"))
 LEAST = 1e-300
 STARVED = 1e-7  # of the gradient of other weights
 STEPS = 8  # uses of the same weights in the same line that make a recurrence
@@ -57,38 +59,56 @@ class Profile:
     layers: Chain
     repeated: dict[Spot, Chain]
     inside: list[tuple[Operation, Chain]]  # the steps of a recurrent layer that ran as one operation
-    starved: bool = False  # some weights get next to no gradient against the others
-    gains: dict[Spot, float] = field(default_factory=dict)  # the logarithm of the gain of all operations there
-    operations: dict[Spot, Operation] = field(default_factory=dict)  # the strongest of them, for the text
-    largest_inside: tuple[float, Operation | None] = (0.0, None)  # the gain inside a recurrent layer
+    starved: bool  # some weights get next to no gradient against the others
+    largest_inside: tuple[float, Operation | None]  # the gain inside a recurrent layer
+    done: Pass
+    last: int  # when the last weights were applied: what follows is the loss
+
+    @property
+    def gains(self) -> dict[Spot, float]:
+        """The logarithm of the gain of all operations on a line."""
+        return self._lines[0]
+
+    @property
+    def operations(self) -> dict[Spot, Operation]:
+        """The strongest of them, for the text."""
+        return self._lines[1]
+
+    @cached_property
+    def _lines(self) -> tuple[dict[Spot, float], dict[Spot, Operation]]:
+        """Measured when the gradient has changed so much that somebody asks which line does it."""
+        flows = flows_of(self.done)
+        names = [name for name in self.done.names if name in GAINING or applies_weights(name)]
+        path = [op for op in on_path(self.done, names) if op in flows and op.order <= self.last]
+        return _gains(path, flows)
 
 
 @once
 def profile(done: Pass) -> Profile:
     """Measure a pass whose backward has ended."""
     flows = flows_of(done)
-    path = [op for op in on_path(done) if op in flows]
+    names = [name for name in done.names if name == "mul" or applies_weights(name)]
+    path = [op for op in on_path(done, names) if op in flows]
     weighted = [(op, parameter) for op in path if (parameter := _parameter(op)) is not None]
     firsts: dict[Parameter, Operation] = {}
-    uses: dict[tuple[Spot, Parameter], list[Operation]] = defaultdict(list)
+    uses: dict[tuple[int, Parameter], list[Operation]] = defaultdict(list)
     for op, parameter in weighted:
-        uses[op.spot, parameter].append(op)
+        uses[id(Spot.of(op.place)), parameter].append(op)  # a line has one spot
         if is_weighted(op):
             firsts.setdefault(parameter, op)
-    repeated = {spot: _chain(ops, flows) for (spot, _), ops in uses.items() if len(ops) >= STEPS}
+    repeated = {ops[0].spot: _chain(ops, flows) for ops in uses.values() if len(ops) >= STEPS}
     inside = [(op, chain) for op in path if op.op == "elman" and (chain := _unrolled(op, done)) is not None]
-    found = Profile(_chain(list(firsts.values()), flows), repeated, inside, _starved(done))
     last = weighted[-1][0].order if weighted else 0
-    _note_gains(found, [op for op in path if op.order <= last], flows)  # what follows is the loss
-    return found
+    within = _largest_inside([op for op in path if op.op in RECURRENT and op.order <= last], flows)
+    return Profile(_chain(list(firsts.values()), flows), repeated, inside, _starved(done), within, done, last)
 
 
 def _starved(done: Pass) -> bool:
     """Whether some weights get next to no gradient against others, by all ways together."""
     arrived: dict[Parameter, float] = defaultdict(float)
-    for flow in done.flows:
-        if flow.into is not None and len(flow.into.shape) > 1:
-            arrived[flow.into] += flow.outgoing
+    for flow in flows_to_leaves(done):
+        if len(flow.into.shape) > 1:  # type: ignore[union-attr]
+            arrived[flow.into] += flow.outgoing  # type: ignore[index]
     return bool(arrived) and 0 < min(arrived.values()) < STARVED * max(arrived.values())
 
 
@@ -133,21 +153,30 @@ def _parameter(operation: Operation) -> Parameter | None:
     return None
 
 
-def _note_gains(found: Profile, path: list[Operation], flows: dict[Operation, list[Flow]]) -> None:
-    strongest: dict[Spot, float] = {}
+def _largest_inside(
+    layers: list[Operation], flows: dict[Operation, list[Flow]]
+) -> tuple[float, Operation | None]:  # fmt: skip
+    """The largest gain of a whole recurrent layer."""
+    found: tuple[float, Operation | None] = (0.0, None)
+    for op in layers:
+        inside = max((f.outgoing / f.incoming for f in flows[op] if f.incoming > 0), default=0.0)
+        found = max(found, (inside, op), key=lambda pair: pair[0])
+    return found
+
+
+def _gains(
+    path: list[Operation], flows: dict[Operation, list[Flow]]
+) -> tuple[dict[Spot, float], dict[Spot, Operation]]:  # fmt: skip
+    by_place: dict[int, list[tuple[float, Operation]]] = {}  # a loop over time comes by the same few again and again
     for op in path:
-        if not (op.op in GAINING or is_weighted(op)):
-            continue
-        on = [flow for flow in flows[op] if flow.into is None and flow.incoming > 0 and flow.outgoing > 0]
-        if op.op in ("elman", "lstm", "gru"):
-            inside = max((f.outgoing / f.incoming for f in flows[op] if f.incoming > 0), default=0.0)
-            found.largest_inside = max(found.largest_inside, (inside, op), key=lambda pair: pair[0])
-        if not on:
-            continue
-        spot, gain = op.spot, math.log(max(*(flow.outgoing / flow.incoming for flow in on), LEAST))
-        found.gains[spot] = found.gains.get(spot, 0.0) + gain
-        if abs(gain) >= abs(strongest.get(spot, 0.0)):
-            strongest[spot], found.operations[spot] = gain, op
+        on = [f.outgoing / f.incoming for f in flows[op] if f.outgoing > 0 and f.incoming > 0 and f.into is None]
+        if on:
+            by_place.setdefault(id(op.place), []).append((math.log(max(*on, LEAST)), op))
+    by_spot: dict[Spot, list[tuple[float, Operation]]] = {}
+    for gained in by_place.values():
+        by_spot.setdefault(gained[0][1].spot, []).extend(gained)
+    gains = {spot: sum(gain for gain, _ in gained) for spot, gained in by_spot.items()}
+    return gains, {spot: max(gained, key=lambda pair: abs(pair[0]))[1] for spot, gained in by_spot.items()}
 
 
 def _ends(values: list[float]) -> float:

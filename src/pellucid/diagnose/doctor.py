@@ -1,8 +1,9 @@
 """doctor: watch a training run, then say what is wrong with it, the most likely root cause first."""
 
+import gc
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from math import isfinite
 from types import TracebackType
 from typing import Any
@@ -19,7 +20,23 @@ __all__ = ["Stop", "doctor"]
 
 CLOSELY = 8  # passes that every rule looks at, from the start on; later ones are sampled
 PATIENCE = 5  # passes in a row without finite gradients after which a run has clearly failed
+COLLECTED = 50_000  # new objects after which Python looks for cycles among them
 LONGER = 50  # the same for a loss that is NaN while its gradients are finite: the model still changes
+
+
+@contextmanager
+def collecting_rarely() -> Iterator[None]:
+    """Let Python's search for cycles wait until a few passes are over.
+
+    What is written down of a pass lives until its end, and dies then without a search; searches on the way would go
+    through thousands of living things again and again (a tenth of the time of a recurrence written by hand).
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(max(before[0], COLLECTED) if before[0] else 0, *before[1:])  # 0: the script wants none
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 class Stop(BaseException):
@@ -47,6 +64,7 @@ class doctor:
     ) -> None:  # fmt: skip
         self.steps, self.seconds, self.stop_when_failed = steps, seconds, stop_when_failed
         self.rules = [kind() for kind in (all_rules() if rules is None else rules)]
+        self._looking = [rule for rule in self.rules if type(rule).look is not Rule.look]
         self.trace = Trace(self._look)
         self.findings: list[Finding] = []
         self.failures: dict[str, Exception] = {}  # rules that failed themselves, by code
@@ -57,18 +75,20 @@ class doctor:
 
     def __enter__(self) -> "doctor":
         self._began = time.monotonic()
-        self._stack = ExitStack()
-        self._stack.enter_context(listening(self.trace))
+        self._run, self._listening = ExitStack(), ExitStack()
+        self._run.enter_context(collecting_rarely())
+        self._listening.enter_context(listening(self.trace))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        self._stack.close()
+        self._listening.close()
         if error is not None and not isinstance(error, (Stop, SystemExit, KeyboardInterrupt)):
             last = self.trace.open.backward
             self.trace.crash = Crash(error, spot_of(error), last is not None and last.error is error)
-        self._conclude()
+        with self._run:  # what the script has left behind is still there for the rules
+            self._conclude()
         return isinstance(error, Stop)
 
     def _look(self, done: Pass) -> None:
@@ -77,7 +97,7 @@ class doctor:
         bad = event is not None and not (isfinite(event.loss) and isfinite(event.gradient_norm))
         looked = done.number < CLOSELY or _sampled(done.number) or (bad and self._failed < PATIENCE)
         if looked:
-            done.measure()
+            self.trace.measure(done)
         self._failed = self._failed + 1 if bad or done.bad_gradients else 0
         self._patience = LONGER if _changes(done) else PATIENCE
         if looked:
@@ -85,16 +105,11 @@ class doctor:
         self._stop_if_enough(done.number + 1)
 
     def _all_look(self, done: Pass) -> None:
-        for rule in self.rules:
-            self._asked(rule, rule.look, done, self.trace)
-
-    def _asked(self, rule: Rule, question: Callable[..., Any], *about: Any) -> Any:
-        """A rule's answer; a mistake in one rule must not take the others' findings away."""
-        try:
-            return question(*about)
-        except Exception as error:
-            self.failures[rule.code] = error
-            return None
+        for rule in self._looking:
+            try:
+                rule.look(done, self.trace)
+            except Exception as error:  # a mistake in one rule must not take the others' findings away
+                self.failures[rule.code] = error
 
     def _stop_if_enough(self, passes: int) -> None:
         if self.steps is not None and passes >= self.steps:
@@ -110,11 +125,14 @@ class doctor:
 
     def _conclude(self) -> None:
         if self.trace.open.operations or self.trace.open.backward is not None:
-            self.trace.open.measure()
+            self.trace.measure(self.trace.open)
             self._all_look(self.trace.open)
         found: list[Finding] = []
         for rule in self.rules:
-            found += self._asked(rule, rule.findings, self.trace) or ()
+            try:
+                found += rule.findings(self.trace)
+            except Exception as error:
+                self.failures[rule.code] = error
         self.findings = ranked(found, {rule.code: rule.explains for rule in self.rules})
         if self.trace.crash is not None and not self.errors:
             self.findings.insert(0, unexplained(self.trace.crash))

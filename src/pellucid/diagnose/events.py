@@ -5,8 +5,11 @@ open its values still have their arrays; the rules look at it just before they a
 """
 
 import math
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate, chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -17,7 +20,9 @@ from pellucid.core.primitive import Primitive, as_written
 from pellucid.core.provenance import Place
 from pellucid.diagnose.finding import Spot
 
+ORDER = attrgetter("order")
 FLOAT = np.dtype(np.float32)
+SMALL = 2048  # elements of an array that is measured together with others
 ndarray, isfinite, sqrt = np.ndarray, math.isfinite, math.sqrt  # asked for with every operation
 
 
@@ -161,7 +166,7 @@ class LossCall:
 class Flow:
     """The gradient that one operation passed on to one of its inputs in backward.
 
-    The numbers are there in passes that the rules look at: see `Pass.measure`.
+    They are there in passes that the rules look at: see `Trace.measure`.
     """
 
     operation: Operation | None  # None: the operation ran in an earlier pass
@@ -171,10 +176,10 @@ class Flow:
     target: Operation | None  # the operation it went to, if not
     arriving: Any  # the array that came in (for several results, a list), while the pass is open
     gradient: Any  # the array that went out, while the pass is open
-    incoming: float = 0.0  # the norm of the gradient that came in
-    outgoing: float = 0.0  # the norm of the gradient that went to this input
-    incoming_size: int = 0
-    outgoing_size: int = 0
+    incoming: float  # the norm of the gradient that came in
+    incoming_size: int
+    outgoing: float  # the norm of the gradient that went to this input
+    outgoing_size: int
 
     @property
     def name(self) -> str:
@@ -329,12 +334,14 @@ class Pass:
         self.operations: list[Operation] = []
         self.calls: list[ModuleCall] = []
         self.losses: list[LossCall] = []
-        self.flows: list[Flow] = []
+        self.edges: list[tuple[Any, Any, Any, Any]] = []  # a node, what came in, the node it passed on to, and what
+        self.flows: list[Flow] = []  # the same for rules, once they look
         self.arrivals: list[tuple[int, Value]] = []  # tensors made of numbers whose origin is unknown, and when
         self.backward: Backward | None = None  # None: the run ended before
+        self.unchecked: list[Value] = []  # small results of which nobody knows yet if they are finite
         self.bad: list[Operation] = []  # operations in which bad numbers begin, in their order
         self.shared: dict[Any, Any] = {}  # what rules have measured for each other: see `once` of measures.py
-        self.bad_gradients: list[Flow] = []  # gradients that are not finite though the one coming in was: see `measure`
+        self.bad_gradients: list[Flow] = []  # gradients that are not finite though the one coming in was
 
     @cached_property
     def uses(self) -> dict[Value, list[Operation]]:
@@ -345,9 +352,27 @@ class Pass:
                 found.setdefault(value, []).append(operation)
         return found
 
-    def of(self, *names: str) -> list[Operation]:
-        """The operations with these names."""
-        return [operation for operation in self.operations if operation.op in names]
+    @cached_property
+    def leaves(self) -> "dict[Value, list[Operation]]":
+        """The parameters among the values that were taken, and the operations that took them."""
+        return {value: users for value, users in self.uses.items() if value.parameter is not None}
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[Operation]]:
+        found: dict[str, list[Operation]] = {}
+        for operation in self.operations:
+            found.setdefault(operation.op, []).append(operation)
+        return found
+
+    @property
+    def names(self) -> Iterable[str]:
+        """The names of the operations that ran."""
+        return self._by_name
+
+    def of(self, names: Container[str]) -> list[Operation]:
+        """The operations with these names, in their order."""
+        found = [operations for name, operations in self._by_name.items() if name in names]
+        return found[0] if len(found) == 1 else sorted(chain.from_iterable(found), key=ORDER)
 
     @cached_property
     def toward_loss(self) -> set[Operation]:
@@ -367,26 +392,17 @@ class Pass:
         """The calls of whole models: those that no other module made."""
         return [call for call in self.calls if call.parent is None]
 
-    def measure(self) -> None:
-        """Measure the gradients, before rules look at them: most passes of a long run go without."""
-        known: dict[int, tuple[float, int]] = {}  # what an operation passes on is what arrives at others
-        for flow in self.flows:
-            for g in (flow.arriving, flow.gradient):
-                if id(g) not in known:
-                    known[id(g)] = measured(g)
-            flow.incoming, flow.incoming_size = known[id(flow.arriving)]
-            flow.outgoing, flow.outgoing_size = known[id(flow.gradient)]
-            if not math.isfinite(flow.outgoing) and math.isfinite(flow.incoming) and not is_finite(flow.gradient):
-                self.bad_gradients.append(flow)
-
     def forget(self) -> None:
         """Let the arrays and the graph go: what the rules needed of them they have seen."""
         for operation in self.operations:
             operation.node = None
-            for value in operation.inputs:
-                value.array = value.maker = None  # the chain of makers would keep every earlier pass
             for value in operation.outputs:
-                value.array = value.maker = None
+                value.array = value.maker = None  # the chain of makers would keep every earlier pass
+            for value in operation.inputs:
+                if value.array is not None or value.maker is not None:  # most are results, and forgotten already
+                    value.array = value.maker = None
+        self.unchecked.clear()
+        self.edges.clear()
         for flow in self.flows:
             flow.arriving = flow.gradient = None
 
@@ -423,18 +439,41 @@ def has_nan(array: Any) -> bool:
     return bool(np.isnan(wide).any())
 
 
-def measured(g: Any) -> tuple[float, int]:
-    """The norm and the size of a gradient, or of several that belong to one operation."""
-    if type(g) is np.ndarray:
+def all_measured(gradients: list[Any]) -> dict[int, tuple[float, int]]:
+    """The norm and the size of each gradient, by its identity: what one operation passes on arrives at another.
+
+    Small ones are measured together: one by one, the calls of NumPy would take most of the time.
+    """
+    small, several, found = [], [], {}
+    for g in dict(zip(map(id, gradients), gradients, strict=True)).values():
+        if type(g) is ndarray and g.dtype is FLOAT and 0 < g.size <= SMALL:
+            small.append(g)
+        elif isinstance(g, list):  # of an operation with several results
+            several.append(g)
+        else:
+            found[id(g)] = _measured(g)
+    if small:
+        numbers, starts = end_to_end(small, np.float64)  # in which no square of theirs is out of range
+        norms = np.sqrt(np.add.reduceat(numbers * numbers, starts)).tolist()
+        found.update({id(g): (norm, g.size) for g, norm in zip(small, norms, strict=True)})
+    for parts in several:
+        known = [found.get(id(part)) or _measured(part) for part in parts if part is not None]
+        found[id(parts)] = math.hypot(*[norm for norm, _ in known]), sum(size for _, size in known)
+    return found
+
+
+def end_to_end(arrays: list[np.ndarray], dtype: Any = None) -> tuple[np.ndarray, list[int]]:
+    """The elements of arrays that are not empty, all in a row, and where each array begins: for `reduceat`."""
+    starts = [0, *accumulate([array.size for array in arrays[:-1]])]
+    return np.concatenate(arrays, axis=None, dtype=dtype), starts
+
+
+def _measured(g: Any) -> tuple[float, int]:
+    """The norm and the size of a gradient, also of the kinds of arrays that a transform works with."""
+    if type(g) is ndarray:
         return norm_of(g), g.size
-    parts: list[Any] = g if isinstance(g, list) else [g]
-    coming = [getattr(part, "array", part) for part in parts if part is not None]
-    return math.hypot(*map(norm_of, coming)), sum(map(_size_of, coming))
-
-
-def _size_of(array: Any) -> int:
-    """The number of elements, also of the kinds of arrays that a transform works with; 1 for a number."""
-    return math.prod(getattr(array, "shape", None) or ())
+    array = getattr(g, "array", g)
+    return norm_of(array), math.prod(getattr(array, "shape", None) or ())  # 1 for a number
 
 
 def norm_of(array: Any) -> float:

@@ -13,6 +13,7 @@ __all__ = ["Finding", "Related", "Spot"]
 
 Severity = Literal["error", "warning", "info"]
 SPOTS: dict[tuple[int, int], tuple[CodeType, "Spot"]] = {}  # by code object and offset: a loop comes by a line often
+LINES: dict[tuple[str, int], "Spot"] = {}  # one spot for each line: dicts know it again without comparing
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,8 @@ class Spot:
             return place
         known = SPOTS.get((id(place.code), place.lasti))
         if known is None:  # the code object is kept beside it: another one cannot get its identity
-            known = SPOTS[id(place.code), place.lasti] = place.code, cls(place.filename, place.line)
+            spot = cls(place.filename, place.line)
+            known = SPOTS[id(place.code), place.lasti] = place.code, LINES.setdefault((spot.file, spot.line), spot)
         return known[1]
 
     def __hash__(self) -> int:

@@ -6,6 +6,7 @@ A pass is searched while its values are there. What was found is kept by the led
 import ast
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from pellucid.diagnose.events import Flow, Operation, Parameter, Pass, Value
 from pellucid.diagnose.finding import Spot
@@ -68,29 +69,41 @@ class Search:
         self.done, self.trace = done, trace
         self.root = done.backward.root if done.backward is not None else None
         self.toward = done.toward_loss
-        self.upstream = {value for operation in self.toward for value in operation.inputs}
-        if self.root is not None:
-            self.upstream.add(self.root)
         self.fatal = done.backward is not None and "does not require grad" in str(done.backward.error or "")
-        self.flat = {flow.operation for flow in done.flows if flow.op in STEPS and _is_flat(flow)}
         self.additive = set(self._additive())
-        self.results: dict[Operation, list[Value]] = {}  # what came of each operation, also by way of numbers
-        for value in self.upstream:
-            if value.maker is not None:
-                self.results.setdefault(value.maker, []).append(value)
         self._outcomes: dict[Operation, tuple[bool, int]] = {}
         self._guessed: set[Operation] = set()
         self._blocked: dict[tuple[Operation, frozenset[Operation]], bool] = {}
+
+    # --- what a search needs that has somebody to look for: in most passes every parameter gets its gradient
+
+    @cached_property
+    def upstream(self) -> set[Value]:
+        """The values that had a part in the loss."""
+        found = {value for operation in self.toward for value in operation.inputs}
+        return found if self.root is None else found | {self.root}
+
+    @cached_property
+    def flat(self) -> set[Operation | None]:
+        """The step functions that turned a gradient into zeros."""
+        return {flow.operation for flow in self.done.flows if flow.op in STEPS and _is_flat(flow)}
+
+    @cached_property
+    def results(self) -> dict[Operation, list[Value]]:
+        """What came of each operation, also by way of numbers."""
+        found: dict[Operation, list[Value]] = {}
+        for value in self.upstream:
+            if value.maker is not None:
+                found.setdefault(value.maker, []).append(value)
+        return found
 
     # --- what every parameter met
 
     def starts(self) -> dict[Parameter, set[Value]]:
         """The parameters that operations of this pass took, as values."""
         found: dict[Parameter, set[Value]] = {}
-        for operation in self.done.operations:
-            for value in operation.inputs:
-                if value.parameter is not None:
-                    found.setdefault(value.parameter, set()).add(value)
+        for value in self.done.leaves:
+            found.setdefault(value.parameter, set()).add(value)  # type: ignore[arg-type]
         return found
 
     def cuts(self, parameter: Parameter, values: Iterable[Value]) -> Iterator[Cut]:

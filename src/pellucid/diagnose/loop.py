@@ -3,7 +3,7 @@
 import weakref
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from math import isfinite, sqrt
+from math import isfinite, nan, sqrt
 from typing import Any
 
 import numpy as np
@@ -72,14 +72,14 @@ class Loop(Values):
         graph = oldest_first(_node_of(root)) if self._reaches_back else []
         inner = [each for each in graph if not isinstance(each, Leaf)]
         began = bisect_right(self._pass_ticks, inner[0].born) - 1 if inner else self.open.number
-        loss = float(np.real(np.add.reduce(array, axis=None))) if isinstance(array, np.ndarray) else float("nan")
+        loss = _sum_of(array) if isinstance(array, np.ndarray) else nan
         held = frozenset(p for p, tensor in self._alive() if _has_gradient(tensor))
         event = Backward(
             here(), self._count(), self.open.number, loss, tuple(array.shape), value, len(graph),
             self.open.number - began, held, retain_graph=retain_graph, inside_step=self._inside_step,
         )  # fmt: skip
         self.open.backward = event
-        self._flows_before = len(self.open.flows)
+        self._edges_before = len(self.open.edges)
         self.loop.append(event)
         self.roots += [(kept, event) for kept in (weakref.ref(root), *self._before_scaling(value))]
         return event
@@ -97,9 +97,8 @@ class Loop(Values):
     ) -> None:
         """`backward()` has returned or raised: the pass is complete. `autograd.grad` has returned the gradients."""
         event.error = error
-        own = self.open.flows[self._flows_before :]  # those before it are of autograd.grad within the forward
-        reached = {flow.into for flow in own if flow.into is not None}
-        event.reached = frozenset(reached)
+        own = self.open.edges[self._edges_before :]  # those before it are of autograd.grad within the forward
+        event.reached = reached = frozenset(self.leaves_in(own).values())
         for parameter in reached:
             parameter.reached += 1
             parameter.last_reached = event.number
@@ -115,6 +114,13 @@ class Loop(Values):
         if error is None:
             self.close_pass()
 
+    def leaves_in(self, edges: "list[tuple[Node, Any, Node, Any]]") -> dict[Node, Parameter]:
+        """The leaves that gradients went to."""
+        leaves = dict.fromkeys([parent for _, _, parent, _ in edges if isinstance(parent, Leaf)])
+        alive = [(leaf, tensor) for leaf in leaves if (tensor := leaf.tensor()) is not None]
+        known = [(leaf, self.parameter_of(tensor)) for leaf, tensor in alive]
+        return {leaf: parameter for leaf, parameter in known if parameter is not None}
+
     def close_pass(self) -> None:
         """Show the pass to the rules, let its arrays go and begin the next one."""
         done = self.open
@@ -125,10 +131,10 @@ class Loop(Values):
 
     def _begin_pass(self, done: Pass) -> None:
         done.forget()
-        self._latest.append((done.number, [(operation.place, operation.inputs) for operation in done.operations]))
+        self._latest.append((done.number, done.operations))
         self.open = Pass(done.number + 1)
         self._pass_ticks.append(tick())
-        self._by_node.clear()
+        self._written_nodes.clear()
         self._by_array.clear()
         self._departed.clear()
         self.departed_numbers.clear()
@@ -277,6 +283,11 @@ def _node_of(root: Tensor) -> list[Node]:
     """The node of a tensor as it is now, if it has one."""
     node = current_node(root)
     return [] if node is None else [node]
+
+
+def _sum_of(array: np.ndarray) -> float:
+    """The loss itself, mostly."""
+    return float(np.real(array.item() if array.size == 1 else np.add.reduce(array, axis=None)))
 
 
 def _has_gradient(tensor: Tensor) -> bool:

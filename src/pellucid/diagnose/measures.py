@@ -1,14 +1,14 @@
 """What the rules of the groups "zero gradient" and "scale" measure: sites, units, gradients, the way of the loss."""
 
 import functools
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
-from pellucid.diagnose.events import Backward, Flow, Operation, Parameter, Pass, Value
+from pellucid.diagnose.events import ORDER, SMALL, Backward, Flow, Operation, Parameter, Pass, Value, end_to_end
 from pellucid.diagnose.finding import Spot
 from pellucid.diagnose.trace import Trace
 
@@ -33,7 +33,13 @@ def is_weighted(operation: Operation) -> bool:
     >>> "mm" in WEIGHTED
     True
     """
-    return operation.op in WEIGHTED or operation.op.startswith("conv")
+    return applies_weights(operation.op)
+
+
+@functools.cache
+def applies_weights(name: str) -> bool:
+    """The same of a row."""
+    return name in WEIGHTED or name.startswith("conv")
 
 
 def once(measure: Callable[[Pass], T]) -> Callable[[Pass], T]:
@@ -55,35 +61,51 @@ def _path(done: Pass) -> list[Operation]:
     return [op for op in done.operations if op in toward_loss and op.recorded]
 
 
-def on_path(done: Pass, names: Iterable[str] | None = None) -> list[Operation]:
+def on_path(done: Pass, names: Container[str] | None = None) -> list[Operation]:
     """The operations through which gradients of the loss pass, in their order."""
-    wanted = None if names is None else frozenset(names)
-    return [op for op in _path(done) if wanted is None or op.op in wanted]
+    if names is None:
+        return _path(done)
+    toward_loss = done.toward_loss
+    return [op for op in done.of(names) if op in toward_loss and op.recorded]
 
 
 def sites(operations: Iterable[Operation]) -> list[tuple[Site, Operation]]:
     """The operations with a name for each that is the same in every pass."""
-    count: Counter[tuple[str, int]] = Counter()
+    count: dict[Spot, int] = {}
     found = []
     for operation in operations:
-        spot = operation.spot
-        place = (spot.file, spot.line)
-        found.append(((*place, count[place]), operation))
-        count[place] += 1
+        spot = Spot.of(operation.place)
+        count[spot] = number = count.get(spot, -1) + 1
+        found.append(((spot.file, spot.line, number), operation))
     return found
 
 
 @once
 def flows_of(done: Pass) -> dict[Operation, list[Flow]]:
     """The gradients that each operation passed on in this pass."""
-    found: dict[Operation, list[Flow]] = {}
+    found: dict[Operation, list[Flow]] = defaultdict(list)
     for flow in done.flows:
-        operation = flow.operation
-        if operation in found:
-            found[operation].append(flow)
-        elif operation is not None:
-            found[operation] = [flow]
-    return found
+        if flow.operation is not None:
+            found[flow.operation].append(flow)
+    return dict(found)
+
+
+@once
+def flows_to_leaves(done: Pass) -> list[Flow]:
+    """The gradients that went to parameters in this pass."""
+    return [flow for flow in done.flows if flow.into is not None]
+
+
+def with_zeros(operations: Iterable[Operation]) -> list[Operation]:
+    """The operations that have a zero in their results; small results are searched together, see `all_measured`."""
+    results = [(op, array) for op in operations if (array := array_of(op.output)) is not None]
+    small = [(op, array) for op, array in results if array.size <= SMALL]
+    found = [op for op, array in results if array.size > SMALL and not array.all()]
+    if small:
+        numbers, starts = end_to_end([array for _, array in small])
+        full = np.logical_and.reduceat(numbers, starts).tolist()
+        found += [op for (op, _), without in zip(small, full, strict=True) if not without]
+    return sorted(found, key=ORDER)
 
 
 def array_of(value: Value) -> Any:
@@ -130,12 +152,12 @@ def parameters_behind(value: Value, limit: int = 10_000) -> set[Parameter]:
 
 def is_hidden(operation: Operation, done: Pass) -> bool:
     """Whether the result goes through further weights before it gets to the loss."""
-    return any(is_weighted(later) and later is not operation for later in _later(operation, done))
+    return operation in _before_weights(done)
 
 
 def is_penalty(operation: Operation, done: Pass) -> bool:
     """Whether the result is only summed into the loss: a hinge, which is zero where all is well."""
-    return all(later.op in REDUCING and not _compares(later) for later in _later(operation, done))
+    return operation not in _before_more_than_sums(done)
 
 
 def _compares(operation: Operation) -> bool:
@@ -144,15 +166,26 @@ def _compares(operation: Operation) -> bool:
     return operation.op in ("add", "sub") and len(wide) > 1 and not all(value.requires_grad for value in wide)
 
 
-def _later(operation: Operation, done: Pass) -> set[Operation]:
+@once
+def _before_weights(done: Pass) -> set[Operation]:
+    return _behind([op for op in done.toward_loss if is_weighted(op)])
+
+
+@once
+def _before_more_than_sums(done: Pass) -> set[Operation]:
+    return _behind([op for op in done.toward_loss if op.op not in REDUCING or _compares(op)])
+
+
+def _behind(operations: list[Operation]) -> set[Operation]:
+    """All that these operations were computed from: one walk, where a search from each of them takes many."""
     found: set[Operation] = set()
-    stack = [operation]
+    stack = list(operations)
     while stack:
-        for value in stack.pop().outputs:
-            for consumer in done.uses.get(value, ()):
-                if consumer not in found and consumer in done.toward_loss:
-                    found.add(consumer)
-                    stack.append(consumer)
+        for value in stack.pop().inputs:
+            maker = value.maker
+            if maker is not None and maker not in found:
+                found.add(maker)
+                stack.append(maker)
     return found
 
 

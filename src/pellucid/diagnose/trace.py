@@ -6,6 +6,7 @@ steps of optimizers, ways out of the graph.
 
 import weakref
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,19 @@ from pellucid.core.modes import MODE, is_grad_enabled
 from pellucid.core.primitive import Primitive
 from pellucid.core.provenance import Place, getframe, here, outside
 from pellucid.core.tensor import PICK, Leaf, Node, Tensor
-from pellucid.diagnose.events import Flow, LossCall, ModuleCall, Operation, Value, is_finite
+from pellucid.diagnose.events import (
+    FLOAT,
+    ORDER,
+    SMALL,
+    Flow,
+    LossCall,
+    ModuleCall,
+    Operation,
+    Pass,
+    Value,
+    all_measured,
+    is_finite,
+)
 from pellucid.diagnose.loop import Loop
 from pellucid.diagnose.tapping import route_here
 from pellucid.diagnose.values import memory_of
@@ -32,14 +45,16 @@ class Trace(Loop):
         self, p: Primitive, tensors: Sequence[Tensor], params: tuple[Any, ...], outs: Sequence[Tensor]
     ) -> None:
         """An operation has run."""
-        frame = outside(getframe(1))
-        inputs = tuple([self.value_of(tensor) for tensor in tensors])
-        operation = self._operation(p.name, Place(frame.f_code, frame.f_lasti), inputs, params)
+        node = outs[0].node
+        if node is not None and node.primitive is p:  # the engine has looked for the user's line already
+            place = self.place_of(node.code, node.lasti)
+        else:
+            frame = outside(getframe(1))
+            place = self.place_of(frame.f_code, frame.f_lasti)
+        operation = self._operation(p.name, place, tuple(map(self.value_of, tensors)), params)
         operation.primitive = p
-        operation.outputs = tuple([self._new(out, operation) for out in outs])
-        self._note_node(operation, outs)
-        self._note_numbers(operation)
-        if not self.open.number and self.running is None and outs[0].node is None:
+        self._note_results(operation, outs)
+        if not self.open.number and self.running is None and node is None:
             self.placed(outs[0], route_here())  # before training begins: it may become a leaf
 
     def _operation(self, op: str, place: Place, inputs: tuple[Value, ...], params: tuple[Any, ...]) -> Operation:
@@ -58,48 +73,72 @@ class Trace(Loop):
                 parameter.last_used = done.number
         return operation
 
-    def _note_node(self, operation: Operation, outs: Sequence[Tensor]) -> None:
+    def _note_results(self, operation: Operation, outs: Sequence[Tensor]) -> None:
+        """What came out, and whether it is finite; the arrays that wait for the rules stay within a bound."""
+        outputs = []
         for out in outs:
-            node = out.node
-            if node is not None:
-                self._by_node[id(node)] = operation
-                operation.node = node
-                if node.primitive is PICK and node.inputs[0] is not None:
-                    operation.node = node.inputs[0]
-                    self._by_node[id(node.inputs[0])] = operation
-
-    def _note_numbers(self, operation: Operation) -> None:
-        """Whether its results are finite; the arrays that wait for the rules stay within a bound."""
-        for value in operation.outputs:
+            value = self._new(out, operation)
+            outputs.append(value)
+            if out.node is not None:
+                operation.node = _picked_from(out.node)
             array = value.array
             self._by_array[id(array)] = value
             if array is not None:
                 self._held += array.nbytes
-                if not ((array.base is not None and _is_finite_view(array, operation)) or is_finite(array)):
+                if array.dtype is FLOAT and 0 < array.size <= SMALL:
+                    self.open.unchecked.append(value)
+                elif not ((array.base is not None and _is_finite_view(array, operation)) or is_finite(array)):
                     operation.finite = False
+        operation.outputs = tuple(outputs)
         if not operation.finite and operation.spoils():
             self.open.bad.append(operation)
         if self._held > HELD_BYTES:
             self._drop_oldest()
 
+    def before_write(self) -> None:
+        """A tensor is about to be written to: what has been computed so far has to be checked before."""
+        self.check_numbers(self.open)
+
+    def check_numbers(self, done: Pass) -> None:
+        """See whether small results are finite: together, as most of them are and each call of NumPy takes its time."""
+        waiting, done.unchecked = done.unchecked, []
+        if not waiting or is_finite(np.concatenate([value.array for value in waiting], axis=None)):
+            return
+        makers = dict.fromkeys(value.maker for value in waiting if value.maker and not is_finite(value.array))
+        for operation in makers:
+            operation.finite = False
+        spoiling = [operation for operation in makers if operation not in done.bad and operation.spoils()]
+        done.bad = sorted([*done.bad, *spoiling], key=ORDER)
+
     def _drop_oldest(self) -> None:
+        self.check_numbers(self.open)
         for operation in self.open.operations[: len(self.open.operations) // 2]:
             for value in operation.outputs:
                 value.array = None
         self._held //= 2
 
     def gradient(self, node: Node, g: Any, parent: Node, d: Any) -> None:
-        """A gradient went from one node to another."""
-        into = target = None
-        if isinstance(parent, Leaf):
-            tensor = parent.tensor()
-            into = None if tensor is None else self.parameter_of(tensor)
-        else:
-            target = self._by_node.get(id(parent))
-        gradient = d if type(d) is ndarray else getattr(d, "array", d)
-        operation = self._by_node.get(id(node))
-        place = node.place if operation is None else operation.place
-        self.open.flows.append(Flow(operation, node.primitive.name, place, into, target, g, gradient))
+        """A gradient went from one node to another: what it means is worked out when somebody asks."""
+        self.open.edges.append((node, g, parent, d))
+
+    def measure(self, done: Pass) -> None:
+        """Make a pass that has just ended ready for rules: most passes of a long run go without."""
+        self.check_numbers(done)
+        edges = [edge for edge in done.edges if edge[0].primitive is not PICK]  # it only picks one of several results
+        gradients = [*[arriving for _, arriving, _, _ in edges], *[passed_on for _, _, _, passed_on in edges]]
+        sizes, leaves = all_measured(gradients), self.leaves_in(edges)
+        made_by = {operation.node: operation for operation in done.operations} | self._written_nodes
+        for node, g, parent, d in edges:
+            operation = made_by.get(node)
+            place = node.place if operation is None else operation.place
+            target = made_by.get(_picked_from(parent) if parent.primitive is PICK else parent)
+            into = None if target is not None else leaves.get(parent)
+            gradient = d if type(d) is ndarray else getattr(d, "array", d)
+            name, (incoming, wide), (outgoing, narrow) = node.primitive.name, sizes[id(g)], sizes[id(d)]
+            flow = Flow(operation, name, place, into, target, g, gradient, incoming, wide, outgoing, narrow)
+            done.flows.append(flow)
+            if not isfinite(outgoing) and isfinite(incoming) and not is_finite(gradient):
+                done.bad_gradients.append(flow)
 
     def write(self, target: Tensor, name: str) -> None:
         """A tensor was written to in place."""
@@ -115,12 +154,14 @@ class Trace(Loop):
         self._note_initialisation(target)
         self._note_update_by_hand(target)
         if result is not None:
+            if result.node is not None:
+                self._written_nodes[result.node] = result
             result.written_to = old or self.value_of(target)
             value = self._new(target, result)
             value.requires_grad, value.parameter = target.node is not None, self.parameter_of(target)
             self._by_array[id(value.array)] = value
             result.outputs = (*result.outputs, value)
-            self._note_node(result, (target,))
+            self._note_written(result, target)
             if target.window is not None:
                 self._write_through(target.window.base, result)
 
@@ -137,7 +178,13 @@ class Trace(Loop):
         before = self.value_of(base)
         written = self._operation("write", result.place, (before, result.output), ())
         written.outputs = (self._new(base, written),)
-        self._note_node(written, (base,))
+        self._note_written(written, base)
+
+    def _note_written(self, operation: Operation, target: Tensor) -> None:
+        """The node that a tensor has after a write was made by an operation that may have one of its own, too."""
+        if target.node is not None and not isinstance(target.node, Leaf):
+            operation.node = _picked_from(target.node)
+            self._written_nodes[operation.node] = operation
 
     # --- ways out of the graph, modules, losses
 
@@ -150,6 +197,7 @@ class Trace(Loop):
         elif isinstance(result, (float, int)) and not isinstance(result, bool):
             self._note_number(result, operation)
         elif isinstance(result, np.ndarray):
+            self.check_numbers(self.open)  # what shares its memory may be written to from outside
             self._arrays_departed[memory_of(result)] = (result, operation)
         elif isinstance(result, list):
             for number in _numbers(result):
@@ -180,17 +228,16 @@ class Trace(Loop):
         outer = self.running
         if outer is None:
             self._note_model(module)
-        call = ModuleCall(
-            module, here(), outer, module.training, is_grad_enabled(), self._count(),
-            tuple(self.value_of(tensor) for tensor in tensors),
-        )  # fmt: skip
+        frame, inputs = outside(getframe(1)), tuple(map(self.value_of, tensors))
+        place = self.place_of(frame.f_code, frame.f_lasti)
+        call = ModuleCall(module, place, outer, module.training, is_grad_enabled(), self._count(), inputs)
         self.open.calls.append(call)
         self.running = call
         return call
 
     def leave(self, call: ModuleCall, tensors: Sequence[Tensor]) -> None:
         """A module's call has ended."""
-        call.outputs = tuple(self.value_of(tensor) for tensor in tensors)
+        call.outputs = tuple(map(self.value_of, tensors))
         self.running = call.parent
         if call.parent is None:
             kept = [weakref.ref(tensor) for tensor in tensors if tensor.node is not None]
@@ -212,6 +259,11 @@ class Trace(Loop):
         return call
 
 
+def _picked_from(node: Node) -> Node:
+    """The node of an operation: one of several results has a node of its own, which picks it."""
+    return node.inputs[0] or node if node.primitive is PICK else node
+
+
 def _is_finite_view(array: ndarray, operation: Operation) -> bool:
     """Whether a result looks at the memory of an operand that is known to be finite."""
     operand = operation.inputs[0] if operation.inputs else None
@@ -219,7 +271,9 @@ def _is_finite_view(array: ndarray, operation: Operation) -> bool:
     if maker is None or maker.primitive is None or not maker.finite:
         return False  # of what comes from elsewhere nobody has looked at the numbers
     known = operand.array  # type: ignore[union-attr]
-    return known is not None and (array.base is known or array.base is known.base)
+    if known is None or known.size <= SMALL:  # it waits to be looked at itself
+        return False
+    return array.base is known or array.base is known.base
 
 
 def _line_within(entered: Place | None) -> Place | None:

@@ -4,6 +4,7 @@ import ast
 import weakref
 from collections import deque
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,8 @@ class Values:
         self.roots: list[tuple[weakref.ref[Tensor], Backward]] = []  # what backward was called on
         self.results: list[tuple[weakref.ref[Tensor], Place, int]] = []  # of whole models: the call, and its pass
         self._known: dict[int, tuple[weakref.ref[Tensor], Value]] = {}
-        self._by_node: dict[int, Operation] = {}
+        self._lines: dict[tuple[int, int], Place] = {}  # by code object and offset
+        self._written_nodes: dict[Any, Operation] = {}  # nodes that tensors got by writes in this pass
         self._by_array: dict[int, Value] = {}  # results of this pass, by the identity of their arrays
         self._pass_ticks = [0]  # the tick at which each pass began
         self.departed_numbers: dict[Operation, float] = {}  # the numbers with which values left the graph in this pass
@@ -58,9 +60,9 @@ class Values:
         self._now = 0  # the number of the latest event
         self._named: tuple[int, ...] = ()  # what was known when parameters were named last
         self._held = 0
-        self._latest: deque[tuple[int, list[tuple[Place, tuple[Value, ...]]]]] = deque(maxlen=LATEST)
+        self._latest: deque[tuple[int, list[Operation]]] = deque(maxlen=LATEST)
         self._reaches_back = True  # this pass took up a graph of an earlier one, or one that nobody saw being made
-        self._flows_before = 0  # gradients that had passed in this pass when backward began
+        self._edges_before = 0  # gradients that had passed in this pass when backward began
         self._inside_step = False
 
     # --- questions
@@ -74,6 +76,13 @@ class Values:
         layer = None if operation.module is None else operation.module.module
         own = layer is not None and type(layer).__module__.startswith("pellucid.nn.modules.")
         return self.created(layer) if own else None
+
+    def place_of(self, code: CodeType, lasti: int) -> Place:
+        """A place of the user's code, the same one every time."""
+        place = self._lines.get((id(code), lasti))
+        if place is None:
+            place = self._lines[id(code), lasti] = Place(code, lasti)
+        return place
 
     # --- values
 
@@ -107,10 +116,10 @@ class Values:
         """What the latest passes did with a value that this one takes up again."""
         stay = old.stays or Stay(set(), 0)
         for number, operations in self._latest:
-            stay.taken_at.update(key_of(place) for place, inputs in operations if old in inputs)
+            stay.taken_at.update(key_of(operation.place) for operation in operations if old in operation.inputs)
             if number == old.born and old.made_at is not None:
                 made = key_of(old.made_at)
-                stay.siblings = sum(key_of(place) == made for place, _ in operations)
+                stay.siblings = sum(key_of(operation.place) == made for operation in operations)
         return stay
 
     def _new(self, tensor: Tensor, maker: Operation | None) -> Value:

@@ -23,8 +23,10 @@ from pellucid.diagnose.measures import (
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
-CLAMPS = ("clamp", "clamp_above", "clamp_below", "clamp_between", "clamp_min", "clamp_max", "clamp_min_tensor",
-          "clamp_max_tensor", "hardtanh", "hardsigmoid", "maximum", "minimum")  # fmt: skip
+CLAMPS = frozenset((
+    "clamp", "clamp_above", "clamp_below", "clamp_between", "clamp_min", "clamp_max", "clamp_min_tensor",
+    "clamp_max_tensor", "hardtanh", "hardsigmoid", "maximum", "minimum",
+))  # fmt: skip
 NEARLY_ALL = 0.8  # the share of values outside, and of the gradient that is held back
 FEW = 8  # values: below that all of them have to sit outside all the time
 SPARSE = 0.95  # the same where one bound is zero, as in ReLU6: most values may well be off

@@ -37,7 +37,7 @@ class DoubleSoftmax(Rule):
                 continue  # the arguments are swapped: these are the labels
             if made.op == "softmax" or are_probabilities(numbers(call.input), class_axis(call)):
                 yield made, call.spot
-        for operation in done.of("softmax", "log_softmax"):
+        for operation in done.of(("softmax", "log_softmax")):
             made = origin(unscaled(operation.inputs[0]))
             if made is not None and made.op == "softmax" and operation in done.toward_loss:
                 yield made, operation.spot

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-import numpy as np
+from math import isfinite
 
 from pellucid.diagnose.depth import Profile, profile
 from pellucid.diagnose.events import Operation, Pass
@@ -49,7 +48,7 @@ class ExplodingGradient(Rule):
         self.looks = 0
 
     def look(self, done: Pass, trace: Trace) -> None:
-        if done.backward is None or not np.isfinite(done.backward.loss):
+        if done.backward is None or not isfinite(done.backward.loss):
             return
         self.looks += 1
         measured = profile(done)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from pellucid.diagnose.events import Parameter, Pass
+from pellucid.diagnose.events import Operation, Parameter, Pass
 from pellucid.diagnose.finding import Finding, Related, Severity, Spot
 from pellucid.diagnose.ledger import is_frozen, listed
 from pellucid.diagnose.ownership import Attendance, Family
@@ -32,11 +32,9 @@ class FrozenParameter(Rule):
 
     def look(self, done: Pass, trace: Trace) -> None:
         self.attendance.look(done)
-        for operation in done.operations:
-            held = [v.parameter for v in operation.inputs if v.parameter is not None]
-            past = held and any(v.requires_grad and v.parameter is None for v in operation.inputs)
-            if past and operation.recorded:
-                self.passed.update(held)
+        for value, users in done.leaves.items():
+            if value.parameter not in self.passed and any(map(_goes_past, users)):
+                self.passed.add(value.parameter)  # type: ignore[arg-type]
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         groups: dict[Spot, list[Parameter]] = {}
@@ -219,3 +217,8 @@ for step in range(8):
     optimizer.step()
 """,
     )
+
+
+def _goes_past(operation: Operation) -> bool:
+    """Whether a gradient goes on through an operation to something nearer to the input than its parameters."""
+    return operation.recorded and any(v.requires_grad and v.parameter is None for v in operation.inputs)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.diagnose.events import Operation, Pass
+from pellucid.diagnose.events import FLOAT, SMALL, Operation, Pass, end_to_end
 from pellucid.diagnose.finding import Finding
 from pellucid.diagnose.measures import Progress, Site, array_of, describe, is_hidden, on_path, progress, sites
 from pellucid.diagnose.rules.rule import Rule
@@ -20,6 +20,7 @@ BEGINNING = 3  # passes in which a model has learned nothing yet
 ENDS = {"sigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0), "elman": (-1.0, 1.0)}
 SOFT = ("softmax", "safe_softmax")
 GATED = ("lstm", "gru")
+WATCHED = frozenset((*ENDS, *SOFT, *GATED))
 NAMES = {"elman": "RNN's tanh", "lstm": "LSTM's gates", "gru": "GRU's gates", "safe_softmax": "softmax"}
 OF_SCORES = ", scale the scores by 1 / sqrt(d), or divide them by a larger temperature"
 EDGE = 4.6  # an input of a sigmoid for which it is within END of its end
@@ -50,8 +51,8 @@ class SaturatedActivation(Rule):
         self.watched: dict[Site, Watched] = {}
 
     def look(self, done: Pass, trace: Trace) -> None:
-        for site, operation in sites(on_path(done, (*ENDS, *SOFT, *GATED))):
-            share = _share(operation)
+        operations = on_path(done, WATCHED)
+        for (site, operation), share in zip(sites(operations), _shares(operations), strict=True):
             if share is None:
                 continue
             known = self.watched.get(site)
@@ -160,6 +161,31 @@ for step in range(120):  # ends nearly sure of every sample: its sigmoid is mean
     )
 
 
+def _shares(operations: list[Operation]) -> list[float | None]:
+    """The share of values at the ends of the range, for each; small ones are counted together."""
+    known: dict[Operation, float | None] = {}
+    for name in ("sigmoid", "tanh"):
+        arrays = {op: op.output.array for op in operations if op.op == name and _is_small(op)}
+        if len(arrays) > 1:
+            numbers, starts = end_to_end(list(arrays.values()))
+            inside = np.add.reduceat(_inside(numbers, name), starts, dtype=np.intp).tolist()
+            pairs = zip(arrays.items(), inside, strict=True)
+            known.update({op: 1 - count / array.size for (op, array), count in pairs})
+    return [known[op] if op in known else _share(op) for op in operations]
+
+
+def _is_small(operation: Operation) -> bool:
+    array = operation.output.array
+    return operation.finite and type(array) is np.ndarray and array.dtype is FLOAT and 0 < array.size <= SMALL
+
+
+def _inside(result: Any, name: str) -> Any:
+    """Which values of an activation are not at the ends of its range."""
+    low, high = ENDS[name]
+    inner = (1 - 2 * END) * (high - low) / 2
+    return np.abs(result - (low + high) / 2 if low + high else result) <= inner
+
+
 def _share(operation: Operation) -> float | None:
     """The share of values at the ends of the range; None where nothing can be said."""
     result = array_of(operation.outputs[0])
@@ -171,11 +197,9 @@ def _share(operation: Operation) -> float | None:
         return _share_of_rows(operation, result)
     if operation.op in GATED:
         return _share_of_gates(operation, result)
-    low, high = ENDS[operation.op]
     if operation.op == "elman" and (result.max() > 1 or result.min() >= 0):  # its activation is a ReLU
         return None
-    inner = (1 - 2 * END) * (high - low) / 2
-    inside = np.abs(result - (low + high) / 2 if low + high else result) <= inner
+    inside = _inside(result, operation.op)
     return 1 - np.count_nonzero(inside) / inside.size
 
 

@@ -36,7 +36,7 @@ class SigmoidBeforeLogitsLoss(Rule):
             made = origin_of_parts(call.input)
             if call.name in LOGITS_LOSSES and made is not None and made.op in SIGMOIDS:
                 yield made, call.spot, call.name
-        for operation in done.of("sigmoid", "log_sigmoid"):
+        for operation in done.of(("sigmoid", "log_sigmoid")):
             made = origin(operation.inputs[0])
             if made is not None and made.op == "sigmoid" and operation in done.toward_loss:
                 yield made, operation.spot, "another sigmoid"

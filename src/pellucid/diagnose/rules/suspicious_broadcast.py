@@ -55,17 +55,21 @@ class SuspiciousBroadcast(Rule):
                 yield from self._targets(given, target)
 
     def _operations(self, done: Pass) -> Iterator[tuple[Spot, str, Value, Value]]:
-        for operation in done.of(*PAIRWISE):
+        for operation in done.of(PAIRWISE):
             if len(operation.inputs) == 2 and operation.recorded and operation in done.toward_loss:
                 first, second = operation.inputs
+                if first.shape == second.shape and first.requires_grad == second.requires_grad:
+                    continue
                 if _grows(first, second) and _alike(first, second) and not _meant(operation):
                     yield operation.spot, operation.op, first, second
                 yield from self._targets(first, second)
 
     def _targets(self, first: Value, second: Value) -> Iterator[tuple[Spot, str, Value, Value]]:
         """The operation that blew up a target before it met its prediction: rewards (N, 1) and values (N,), say."""
+        if first.requires_grad == second.requires_grad:
+            return
         for prediction, target in ((first, second), (second, first)):
-            if prediction.requires_grad and not target.requires_grad and target.size == prediction.size**2 > 1:
+            if prediction.requires_grad and target.size == prediction.size**2 > 1:
                 grown = _grown_from(target)
                 if grown is not None and not _meant(grown) and grown.inputs[0].size == prediction.size:
                     yield grown.spot, grown.op, grown.inputs[0], grown.inputs[1]
@@ -152,7 +156,8 @@ def _one_shape(line: str, operation: str, first: Value, second: Value) -> str:
 
 def _grows(first: Value, second: Value) -> bool:
     """Whether two operands broadcast to more elements than either has."""
-    if first.shape == second.shape or min(first.size, second.size) < 2:
+    short, long = sorted((first.shape, second.shape), key=len)
+    if not short or long[-len(short) :] == short or min(first.size, second.size) < 2:
         return False
     sizes = [{a, b} - {1} for a, b in zip_longest(first.shape[::-1], second.shape[::-1], fillvalue=1)]
     if any(len(both) > 1 for both in sizes):

@@ -8,7 +8,7 @@ import numpy as np
 
 from pellucid.diagnose.events import Flow, Operation, Pass, Value
 from pellucid.diagnose.finding import Finding
-from pellucid.diagnose.measures import array_of, describe, flows_of, is_hidden, on_path
+from pellucid.diagnose.measures import array_of, describe, flows_of, is_hidden, on_path, with_zeros
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
@@ -16,6 +16,7 @@ EXPONENTIALS = frozenset(("exp", "exp2", "pow", "pow_number", "pow_of_number"))
 PRODUCTS = frozenset(("mul", "div"))
 MIXED = frozenset(("mm", "mv", "matmul", "bmm", "dot", "linear"))
 REDUCED = frozenset(("prod", "prod_all", "cumprod"))
+VANISHING = EXPONENTIALS | PRODUCTS | MIXED | REDUCED
 SCALING = frozenset(("mul", "div", "mean", "mean_all", "mse_loss", "pow_number", "mm", "linear", "linear_with_bias"))
 NEARLY_ALL = 0.95  # the share of zeros that is a finding by itself
 MASKED = -1e8  # an exponent below this is a mask
@@ -66,16 +67,18 @@ class Underflow(Rule):
         if done.backward is None:
             return
         self.looks += 1
+        if self.seen is None and done.number >= BEGINNING:
+            return
         found = self._lost(done) or self._lost_gradient(done)
         if self.seen is None:
-            self.seen = found if done.number < BEGINNING else None
+            self.seen = found
         elif found is not None:
             self.seen.passes += 1
 
     def _lost(self, done: Pass) -> Seen | None:
         """The first operation whose result is zero though nothing that went in was, with harm done."""
         fatal, flows = _met_by_logarithm(done), flows_of(done)
-        for operation in on_path(done, EXPONENTIALS | PRODUCTS | MIXED | REDUCED):
+        for operation in with_zeros(on_path(done, VANISHING)):
             lost = _lost_numbers(operation)
             if lost is None or not lost.any():
                 continue
@@ -88,9 +91,11 @@ class Underflow(Rule):
 
     def _lost_gradient(self, done: Pass) -> Seen | None:
         """The first operation that turned a gradient in half precision into zeros."""
-        for operation, flows in flows_of(done).items():
-            if operation.op in SCALING and operation in done.toward_loss and any(map(_vanished, flows)):
-                text = f"a gradient of norm {flows[-1].incoming:.3g} became exactly 0 in {operation.output.dtype}"
+        for flow in [flow for flow in done.flows if not flow.outgoing]:
+            operation = flow.operation
+            if _vanished(flow) and operation is not None and operation.op in SCALING and operation in done.toward_loss:
+                last = flows_of(done)[operation][-1]
+                text = f"a gradient of norm {last.incoming:.3g} became exactly 0 in {operation.output.dtype}"
                 return Seen(operation, done.number, text)
         return None
 
@@ -203,8 +208,6 @@ def _lost_numbers(operation: Operation) -> Any:
     given = array_of(operation.inputs[0])
     if result is None or given is None or operation.written_to is not None or not operation.recorded:
         return None
-    if np.count_nonzero(result) == result.size:
-        return None
     zero = result == 0
     if operation.op in REDUCED:
         last = zero.take(-1, axis=operation.params[0]) if operation.op == "cumprod" else zero
@@ -260,8 +263,7 @@ def _is_error(operation: Operation, done: Pass) -> bool:
 
 
 def _vanished(flow: Flow) -> bool:
-    gradient = flow.gradient
-    half = isinstance(gradient, np.ndarray) and gradient.dtype.itemsize == 2
+    half = isinstance(flow.gradient, np.ndarray) and flow.gradient.dtype.itemsize == 2
     return half and flow.incoming > 0 and flow.outgoing == 0 and flow.outgoing_size > 0
 
 

@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.diagnose.events import ModuleCall, Operation, Pass, Value
+from pellucid.diagnose.events import ORDER, SMALL, ModuleCall, Operation, Pass, Value
 from pellucid.diagnose.finding import Finding, Related, Spot
-from pellucid.diagnose.measures import array_of, is_weighted, on_path, progress
+from pellucid.diagnose.measures import array_of, is_weighted, progress
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
 LARGE = 50.0  # the size of a feature that is a finding when training suffers
 HUGE = 100.0  # and in any case
 DIFFERENT = 1e4  # the largest feature against the smallest, in any case
+PASSES = 8  # that are looked at
 NOTABLE = 10.0  # features below this size are never too large
 
 
@@ -52,11 +53,14 @@ class UnnormalisedInput(Rule):
         self.suspicious = 0
 
     def look(self, done: Pass, trace: Trace) -> None:
-        if done.number >= 8:
+        if done.number >= PASSES or 2 * (self.looks - self.suspicious) >= PASSES:  # a finding needs most of them
             return
-        entered = [(op, value) for op in on_path(done) for value in _data(op)]
+        data = [value for value in done.uses if not value.requires_grad and value.parameter is None]
+        users = dict.fromkeys(op for value in data for op in done.uses[value] if op.op == "mul" or is_weighted(op))
+        path = sorted([op for op in users if op in done.toward_loss and op.recorded], key=ORDER)
+        entered = [(op, value) for op in path for value in _data(op)]
         self.looks += bool(entered)
-        for operation, value in entered:
+        for operation, value in entered if _any_notable([value for _, value in entered]) else ():
             found = _measured(operation, value, done)
             if found is not None:
                 self.seen = self.seen or found
@@ -193,6 +197,15 @@ def _data(operation: Operation) -> list[Value]:
     if operation.op == "mul":  # a single feature times its weight
         return [v for v in data if v.size > 1 and any(w.parameter is not None for w in operation.inputs)]
     return [v for v in data if len(v.shape) > 1] if is_weighted(operation) else []
+
+
+def _any_notable(values: list[Value]) -> bool:
+    """Whether one of the values is large, or none can be told: a loop over time enters a hundred small pieces."""
+    arrays = [array for value in values if (array := array_of(value)) is not None and array.size <= SMALL]
+    if len(arrays) < len(values) or len(arrays) < 2:
+        return True
+    together = np.concatenate(arrays, axis=None)
+    return not max(together.max(), -together.min()) < NOTABLE
 
 
 def _measured(operation: Operation, value: Value, done: Pass) -> Seen | None:

@@ -64,9 +64,13 @@ class VanishingGradient(Rule):
             return
         self.looks += 1
         measured = profile(done)
-        found = _vanished(measured)
-        if found is not None:
-            self.seen.append(Seen(done.number, *found))
+        chain, recurrent, layer = _vanished(measured)
+        if chain is None:
+            return
+        known = [seen.operation for seen in self.seen if seen.recurrent == recurrent]  # the first of a kind is told
+        blamed = known[0] if known else layer or _steepest(measured)
+        if blamed is not None:
+            self.seen.append(Seen(done.number, chain.ratio, len(chain.norms), recurrent, blamed.spot, blamed))
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         if len(trace.backwards) > 2 and not trace.updates:  # nobody trains: gradients are looked at or timed
@@ -224,21 +228,22 @@ def _with_slope(seen: Seen) -> str:
     return f":\n- {line}\n+ {SLOPING.sub('F.relu(', line)}" if SLOPING.search(line) else ""
 
 
-def _vanished(measured: Profile) -> tuple[float, int, bool, Spot, Operation] | None:
-    """The ratio of the ends, the number of layers or steps, whether it is a recurrence, and the operation to blame."""
+def _vanished(measured: Profile) -> tuple[Chain | None, bool, Operation | None]:
+    """Where the gradient is lost, whether that is a recurrence, and the layer if it is one of ours."""
     layers = measured.layers
     for operation, chain in measured.inside:
         if _faded(chain):
-            return chain.ratio, len(chain.norms), True, operation.spot, operation
-    if not measured.gains:
-        return None
-    spot = min(measured.gains, key=lambda s: measured.gains[s])
-    if len(layers.norms) >= LAYERS and _fell(measured):
-        return layers.ratio, len(layers.norms), False, spot, measured.operations[spot]
-    for chain in measured.repeated.values():
-        if _faded(chain) or (measured.starved and chain.ratio < TINY):
-            return chain.ratio, len(chain.norms), True, spot, measured.operations[spot]
-    return None
+            return chain, True, operation
+    deep = len(layers.norms) >= LAYERS and _fell(measured)
+    chains = [layers] if deep else measured.repeated.values()
+    fallen = next((c for c in chains if deep or _faded(c) or (measured.starved and c.ratio < TINY)), None)
+    return fallen, not deep, None
+
+
+def _steepest(measured: Profile) -> Operation | None:
+    """The operation that loses most, on the line that loses most."""
+    gains = measured.gains
+    return measured.operations[min(gains, key=lambda spot: gains[spot])] if gains else None
 
 
 def _faded(chain: Chain) -> bool:

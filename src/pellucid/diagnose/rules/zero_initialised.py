@@ -8,7 +8,7 @@ import numpy as np
 
 from pellucid.diagnose.events import Operation, Parameter, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
-from pellucid.diagnose.measures import on_path
+from pellucid.diagnose.measures import flows_to_leaves, on_path
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
@@ -49,9 +49,9 @@ class ZeroInitialised(Rule):
     def look(self, done: Pass, trace: Trace) -> None:
         self.relu_of_zero = self.relu_of_zero or any(map(_all_zero, on_path(done, ("relu",))))
         gradients: dict[Parameter, list[Any]] = {}
-        for flow in done.flows:
-            if flow.into is not None and flow.into not in self.learning and isinstance(flow.gradient, np.ndarray):
-                gradients.setdefault(flow.into, []).append(flow.gradient)
+        for flow in flows_to_leaves(done):
+            if flow.into not in self.learning and isinstance(flow.gradient, np.ndarray):
+                gradients.setdefault(flow.into, []).append(flow.gradient)  # type: ignore[arg-type]
         for parameter, parts in gradients.items():
             tensor = parameter.tensor()
             if tensor is not None and tensor.array.size <= LARGE and _multiplies(parameter, done):
@@ -217,7 +217,7 @@ for step in range(30):
 
 def _all_zero(operation: Operation) -> bool:
     array = operation.inputs[0].array
-    return isinstance(array, np.ndarray) and not array.any()
+    return isinstance(array, np.ndarray) and not (array.size and array.item(0)) and not array.any()
 
 
 def _at_random(line: str, name: str) -> str:
@@ -235,11 +235,10 @@ def _initialised(parameter: Parameter) -> Spot:
 
 def _multiplies(parameter: Parameter, done: Pass) -> bool:
     """Whether a parameter is a factor; a bias, which is only added, may well be zero."""
-    return len(parameter.shape) > 1 or any(_is_factor(op, parameter) for op in done.operations)
-
-
-def _is_factor(operation: Operation, parameter: Parameter) -> bool:
-    return operation.op in ("mul", "mv", "dot") and any(value.parameter is parameter for value in operation.inputs)
+    if len(parameter.shape) > 1:
+        return True
+    users = (op for value, users in done.leaves.items() if value.parameter is parameter for op in users)
+    return any(op.op in ("mul", "mv", "dot") for op in users)
 
 
 def _equal_units(array: Any, gradient: Any) -> bool:
@@ -254,5 +253,6 @@ def _equal_units(array: Any, gradient: Any) -> bool:
 
 
 def _equal_along(array: Any, axis: int, tolerance: float) -> bool:
-    largest = np.abs(array).max()
-    return bool((np.ptp(array, axis=axis) <= tolerance * largest).all())
+    bound = tolerance * np.abs(array).max()
+    first, second = array.take(0, axis), array.take(1, axis)
+    return bool((np.abs(first - second) <= bound).all() and (np.ptp(array, axis=axis) <= bound).all())
