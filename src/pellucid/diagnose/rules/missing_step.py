@@ -29,8 +29,10 @@ class MissingStep(Rule):
         if len(wasted) >= max(3, MOSTLY * len(backwards)):
             yield self._never_applied(wasted, clearing, trace)
             return
+        moved = {parameter for info in trace.optimizers if info.steps for parameter in info.parameters}
         for info in trace.optimizers:
-            reached = [event for event in backwards if event.reached & set(info.parameters)]
+            left = set(info.parameters) - moved  # one that wraps another leaves the step to it
+            reached = [event for event in backwards if event.reached & left]
             if not info.steps and len(reached) >= 3:
                 yield self._never_stepped(info, reached)
 
@@ -138,6 +140,42 @@ for epoch in range(3):
         loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
+""",
+        """
+import torch
+from torch import nn
+
+
+class Sharpness(torch.optim.Optimizer):  # never steps itself: the optimizer inside does
+    def __init__(self, params, rho, **options):
+        super().__init__(params, dict(rho=rho, **options))
+        self.inner = torch.optim.SGD(self.param_groups, **options)
+
+    @torch.no_grad()
+    def climb(self):
+        for p in self.param_groups[0]["params"]:
+            self.state[p]["old"] = p.clone()
+            p.add_(p.grad, alpha=self.param_groups[0]["rho"])
+        self.zero_grad()
+
+    @torch.no_grad()
+    def descend(self):
+        for p in self.param_groups[0]["params"]:
+            p.copy_(self.state[p]["old"])
+        self.inner.step()
+        self.zero_grad()
+
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))
+optimizer = Sharpness(model.parameters(), rho=0.05, lr=0.1)
+x = torch.randn(40, 4)
+y = (x[:, 0] > 0).long()
+for step in range(12):
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.climb()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.descend()
 """,
     )
 
