@@ -131,6 +131,8 @@ def _flagging(trace: Trace, original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _note_flag(trace: Trace, tensor: Tensor, value: bool) -> None:
     parameter = trace.parameter_of(tensor)
+    if value and parameter is None:
+        trace.becomes_leaf(tensor, route_here())
     if parameter is not None:
         parameter.frozen_at = None if value else user_place()
         parameter.frozen_order = trace._count()
