@@ -179,6 +179,21 @@ def changed_by_hand(trace: Trace) -> set[Parameter]:
     return with_gradient | {parameter for parameter, count in counts.items() if count > 2}
 
 
+def held_for_a_twin(trace: Trace) -> set[Parameter]:
+    """What an optimizer holds in place of what it should: none of it gets gradients, a twin of the same shapes does.
+
+    So it is when the optimizer is given the target network instead of the one that learns.
+    """
+    learning = Counter(parameter.shape for parameter in unheld(trace))
+    mistaken = (
+        info.parameters
+        for info in trace.optimizers
+        if info.steps and not any(parameter.reached for parameter in info.parameters)
+        and Counter(parameter.shape for parameter in info.parameters) == learning
+    )  # fmt: skip
+    return {parameter for held in mistaken for parameter in held}
+
+
 def stepped_beside(trace: Trace) -> set[Parameter]:
     """The parameters that got a gradient together with others, of the same loss, which a step then changed."""
     found: set[Parameter] = set()

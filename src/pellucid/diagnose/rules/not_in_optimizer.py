@@ -183,6 +183,27 @@ def train(encoder, decoder, data, epochs=4):
 torch.manual_seed(0)
 train(nn.Linear(6, 3), nn.Linear(3, 6), torch.randn(16, 6))
 """,
+        """
+import copy
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+online = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))
+target = copy.deepcopy(online)
+optimizer = torch.optim.Adam(target.parameters(), lr=1e-3)  # BUG
+for step in range(10):
+    state, action, reward = torch.randn(16, 4), torch.randint(0, 2, (16, 1)), torch.rand(16, 1)
+    with torch.no_grad():
+        goal = reward + 0.9 * target(torch.randn(16, 4)).amax(1, keepdim=True)
+    loss = nn.functional.smooth_l1_loss(online(state).gather(1, action), goal)
+    online.zero_grad()
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        for slow, fast in zip(target.parameters(), online.parameters()):
+            slow.lerp_(fast, 0.01)
+""",
     )
     healthy = (
         """
