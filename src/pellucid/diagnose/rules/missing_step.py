@@ -1,9 +1,11 @@
 """missing-step: gradients are computed and never applied, or cleared before they are."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from pellucid.diagnose.events import Backward, Cleared, OptimizerInfo, Parameter, Update
+import numpy as np
+
+from pellucid.diagnose.events import Backward, Cleared, OptimizerInfo, Parameter, Pass, Update, Value
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
@@ -15,11 +17,19 @@ class MissingStep(Rule):
     """The gradients come to nothing: no step follows, or they are cleared before the step.
 
     A step that is indented one level too little applies one gradient per epoch; `optimizer.step` without parentheses
-    applies none.
+    applies none. Of a loss that is divided by the number of micro-batches all gradients are meant to add up: cleared
+    for every one of them, only the last counts.
     """
 
     code = "missing-step"
     explains = frozenset(("learning-rate-too-low", "missing-zero-grad", "vanishing-gradient"))
+
+    def __init__(self) -> None:
+        self.parts: dict[Spot, set[int]] = {}  # by the line of a backward: what its losses were divided by
+
+    def look(self, done: Pass, trace: Trace) -> None:
+        if done.backward is not None:
+            self.parts.setdefault(done.backward.spot, set()).update(_divisors(done.backward.root))
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         backwards = [event for event in trace.backwards if not event.asked]  # autograd.grad hands its gradients over
@@ -29,6 +39,7 @@ class MissingStep(Rule):
         if len(wasted) >= max(3, MOSTLY * len(backwards)):
             yield self._never_applied(wasted, clearing, trace)
             return
+        yield from self._only_the_last(wasted, clearing, backwards)
         moved = {parameter for info in trace.optimizers if info.steps for parameter in info.parameters}
         for info in trace.optimizers:
             left = set(info.parameters) - moved  # one that wraps another leaves the step to it
@@ -77,6 +88,26 @@ class MissingStep(Rule):
             related=(Related(wasted[0].spot, "the gradients are computed here"),), since=wasted[0].number,
         )  # fmt: skip
 
+    def _only_the_last(
+        self, wasted: list[Backward], clearing: list[Cleared], backwards: list[Backward]
+    ) -> Iterator[Finding]:  # fmt: skip
+        """Micro-batches of which all gradients but the last are cleared: as many as the loss is divided by."""
+        cleared = list(zip(wasted, clearing, strict=False))  # those after them wait for a step at the end
+        for spot, parts in self.parts.items():
+            total = sum(event.spot == spot for event in backwards)
+            lost = [(event, clear) for event, clear in cleared if event.spot == spot]
+            for count in parts:
+                if total >= 3 * count and abs(len(lost) - total * (count - 1) / count) < count:
+                    yield Finding(
+                        self.code, _most_common([clear for _, clear in lost]),
+                        f"the loss is divided by {count} to add up {count} gradients, and each is cleared before the "
+                        "next: only the last one is applied",
+                        f"the gradients of {len(lost)} of {total} backward passes were cleared before a step",
+                        "clear after the step, not before every backward:\n+ optimizer.step()\n+ optimizer.zero_grad()",
+                        related=(Related(spot, "the gradients are computed here"),), since=lost[0][0].number,
+                    )  # fmt: skip
+                    break
+
     def _never_stepped(self, info: OptimizerInfo, reached: list[Backward]) -> Finding:
         """One of several optimizers is forgotten: name the backward that is most its own."""
         held = set(info.parameters)
@@ -123,6 +154,27 @@ class Trainer:
 
 torch.manual_seed(0)
 Trainer(nn.Linear(5, 1)).fit(torch.randn(40, 5), torch.randn(40), 12)
+""",
+        """
+import torch
+
+torch.manual_seed(0)
+parts = 4
+model = torch.nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def micro_batch(x, y):
+    optimizer.zero_grad()  # BUG
+    loss = torch.nn.functional.mse_loss(model(x), y) / parts
+    loss.backward()
+
+
+for i in range(24):
+    x = torch.randn(8, 3)
+    micro_batch(x, x.sum(1, keepdim=True))
+    if (i + 1) % parts == 0:
+        optimizer.step()
 """,
     )
     healthy = (
@@ -178,6 +230,19 @@ for step in range(12):
     optimizer.descend()
 """,
     )
+
+
+def _divisors(root: Value, most: int = 64) -> Iterator[int]:
+    """The whole numbers that a loss was divided by at the end, also beside the factor of a scaler."""
+    maker = root.maker
+    while maker is not None and maker.op in ("mul", "div"):
+        factor = maker.inputs[-1].array
+        number = float(np.real(factor.item())) if isinstance(factor, np.ndarray) and factor.size == 1 else 0.0
+        if number > 0:
+            ratio = number if maker.op == "div" else 1 / number
+            if 2 <= round(ratio) <= most and abs(ratio - round(ratio)) < 1e-3:
+                yield round(ratio)
+        maker = maker.inputs[0].maker
 
 
 def _step_after(spot: Spot) -> str:
