@@ -89,8 +89,11 @@ def _data(trace: Trace, original: Any) -> Any:
 
 def _grad(trace: Trace, original: Any) -> Any:
     def assign(self: Tensor, value: Any) -> None:
-        if value is None and not of_ours():
-            trace.cleared([self], "grad = None")
+        if not of_ours():
+            if value is None:
+                trace.cleared([self], "grad = None")
+            elif (parameter := trace.parameter_of(self)) is not None:
+                trace.handmade.add(parameter)
         original.fset(self, value)
 
     return property(original.fget, assign, original.fdel)

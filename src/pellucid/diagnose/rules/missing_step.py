@@ -36,7 +36,8 @@ class MissingStep(Rule):
         if not trace.optimizers or len(backwards) < 3:
             return
         wasted, clearing = self._wasted(trace)
-        if len(wasted) >= max(3, MOSTLY * len(backwards)):
+        probes = _probes(wasted, backwards, trace)
+        if len(wasted) - len(probes) >= max(3, MOSTLY * (len(backwards) - len(probes))):
             yield self._never_applied(wasted, clearing, trace)
             return
         yield from self._only_the_last(wasted, clearing, backwards)
@@ -62,8 +63,9 @@ class MissingStep(Rule):
                     waiting[each] -= event.parameters
                     if not waiting[each]:
                         del waiting[each]
-                        wasted.append(each)
-                        clearing.append(event)
+                        if each.reached.isdisjoint(trace.handmade):  # else they were read, to make others of them
+                            wasted.append(each)
+                            clearing.append(event)
         return [*wasted, *waiting], clearing
 
     def _never_applied(self, wasted: list[Backward], clearing: list[Cleared], trace: Trace) -> Finding:
@@ -195,6 +197,47 @@ for epoch in range(3):
 """,
         """
 import torch
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+net = torch.nn.Linear(4, 3)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+x = torch.randn(60, 4)
+y = x[:, :3].argmax(1)
+for step in range(10):
+    loss = F.cross_entropy(net(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+importance = torch.zeros(3, 4)
+for i in range(60):  # the information of Fisher, sample by sample: nothing is to be learned
+    net.zero_grad()
+    F.cross_entropy(net(x[i : i + 1]), y[i : i + 1]).backward()
+    importance += net.weight.grad.square() / 60
+""",
+        """
+import torch
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+net = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.3)
+x = torch.randn(80, 4)
+y = (x[:, 0] > x[:, 1]).long()
+for step in range(10):
+    total = [torch.zeros_like(p) for p in net.parameters()]
+    for i in torch.randint(0, 80, (8,)).tolist():  # privacy: every sample's gradient is clipped by itself
+        optimizer.zero_grad()
+        F.cross_entropy(net(x[i : i + 1]), y[i : i + 1]).backward()
+        norm = sum(p.grad.square().sum() for p in net.parameters()).sqrt()
+        for t, p in zip(total, net.parameters()):
+            t += p.grad / norm.clamp(min=1.0)
+    for t, p in zip(total, net.parameters()):
+        p.grad = t / 8
+    optimizer.step()
+""",
+        """
+import torch
 from torch import nn
 
 
@@ -230,6 +273,19 @@ for step in range(12):
     optimizer.descend()
 """,
     )
+
+
+def _probes(wasted: list[Backward], backwards: list[Backward], trace: Trace) -> list[Backward]:
+    """The passes that only measure, such as an attack's: another line gives the same parameters what steps apply.
+
+    A step that finds no gradient speaks against it: there one was meant to be applied.
+    """
+    if any(update.optimizer is not None and not update.with_gradient for update in trace.updates):
+        return []
+    all_of, lost_of = (Counter(event.spot for event in events) for events in (backwards, wasted))
+    trained = set().union(*(event.reached for event in backwards if 2 * lost_of[event.spot] < all_of[event.spot]))
+    held = {parameter for info in trace.optimizers for parameter in info.parameters}
+    return [event for event in wasted if event.reached & held <= trained]
 
 
 def _divisors(root: Value, most: int = 64) -> Iterator[int]:
