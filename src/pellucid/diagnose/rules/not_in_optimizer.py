@@ -83,7 +83,8 @@ class NotInOptimizer(Rule):
 
     def plain(self, parameter: Parameter) -> bool:
         """Whether a tensor outside of modules looks like a parameter: the same one at every pass, and no input."""
-        return parameter.reached > 1 and parameter not in self.attendance.inputs and not is_frozen(parameter)
+        inputs = {each.spot for each in self.attendance.inputs}  # one made at the same line as an input is an input
+        return parameter.reached > 1 and parameter.spot not in inputs and not is_frozen(parameter)
 
     def nearest(self, parameter: Parameter, family: Family, trace: Trace) -> OptimizerInfo:
         """The optimizer that should have held it: one that holds its relatives, else the last one made."""
@@ -206,6 +207,26 @@ for step in range(10):
 """,
     )
     healthy = (
+        """
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 2))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(40):
+    x = torch.randn(16, 6)
+    y = (x[:, 0] > 0).long()
+    attack = torch.zeros_like(x).requires_grad_()  # a new one for every batch
+    for _ in range(5):
+        F.cross_entropy(net(x + attack), y).backward()
+        attack.data = (attack.data + 0.03 * attack.grad.sign()).clamp(-0.1, 0.1)
+        attack.grad.zero_()
+    optimizer.zero_grad()
+    F.cross_entropy(net(x + attack.detach()), y).backward()
+    optimizer.step()
+""",
         """
 import torch
 from torch import nn
