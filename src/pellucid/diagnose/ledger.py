@@ -14,7 +14,7 @@ from pellucid.core.provenance import Place
 from pellucid.diagnose.events import Backward, Cleared, Parameter, Pass, Update
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.lineage import STEPS, Cut, Search
-from pellucid.diagnose.ownership import stale
+from pellucid.diagnose.ownership import held_for_a_twin, stale
 from pellucid.diagnose.trace import Trace
 
 
@@ -97,7 +97,7 @@ class Ledger:
         """The parameters that should learn and never got a gradient, or only zeros."""
         only_asked = only_asked_for(trace)
         given = (trace.asked_for - only_asked).union(*(update.with_gradient for update in trace.updates))
-        given.update(*(each.old for each in stale(trace)))
+        given.update(held_for_a_twin(trace), *(each.old for each in stale(trace)))
         return [
             parameter
             for parameter in learners(trace)

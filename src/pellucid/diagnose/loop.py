@@ -64,6 +64,14 @@ class Loop(Values):
                 return event.number + 1
         return 0 if self.optimizers else self.open.number
 
+    def survivors(self, before: int) -> Iterator[Value]:
+        """The results of passes before this one that somebody still holds, each with its graph."""
+        for reference, value in self._known.values():
+            if value.requires_grad and value.made_at is not None and value.born < before:
+                tensor = reference()
+                if tensor is not None and tensor.node is not None and not isinstance(tensor.node, Leaf):
+                    yield value
+
     # --- backward()
 
     def begin_backward(self, root: Tensor, retain_graph: bool) -> Backward:

@@ -9,6 +9,7 @@ from pellucid.core.provenance import Place
 from pellucid.diagnose.events import Backward, Operation, OptimizerInfo, Parameter, Pass, Replaced, Update, Value
 from pellucid.diagnose.finding import Spot
 from pellucid.diagnose.trace import Trace
+from pellucid.diagnose.values import names_along
 from pellucid.nn.modules.container import ModuleDict, ModuleList
 
 
@@ -178,6 +179,21 @@ def changed_by_hand(trace: Trace) -> set[Parameter]:
     return with_gradient | {parameter for parameter, count in counts.items() if count > 2}
 
 
+def held_for_a_twin(trace: Trace) -> set[Parameter]:
+    """What an optimizer holds in place of what it should: none of it gets gradients, a twin of the same shapes does.
+
+    So it is when the optimizer is given the target network instead of the one that learns.
+    """
+    learning = Counter(parameter.shape for parameter in unheld(trace))
+    mistaken = (
+        info.parameters
+        for info in trace.optimizers
+        if info.steps and not any(parameter.reached for parameter in info.parameters)
+        and Counter(parameter.shape for parameter in info.parameters) == learning
+    )  # fmt: skip
+    return {parameter for held in mistaken for parameter in held}
+
+
 def stepped_beside(trace: Trace) -> set[Parameter]:
     """The parameters that got a gradient together with others, of the same loss, which a step then changed."""
     found: set[Parameter] = set()
@@ -253,12 +269,21 @@ def _remade_at(
     A function that makes the model is the same for the old one and the new one: the line that differs is meant.
     """
     spot, module = family.spot(new, later)
-    if module is None or any(each is module for each in info.keeps):
+    if module is None:
+        return _named_again(new, old)
+    if any(each is module for each in info.keeps):
         return new.spot
     before = {place for each in family.ancestors(old) for place in family.trace.routes.get(each, ())}
     route = [Spot.of(place) for place in family.trace.routes.get(module, ()) if place not in before]
     outward = route[route.index(spot) :] if spot in route else route
     return outward[0] if outward else spot
+
+
+def _named_again(new: Parameter, old: Parameter) -> Spot:
+    """Where a plain tensor takes the name of the old one; a function may have made it, and others, too."""
+    places = list(names_along(new.route))
+    again = [place for place, name in places if name and name == old.name]
+    return Spot.of((again or [place for place, _ in places] or [new.created])[0])
 
 
 def _succeeds(new: Parameter, old: Parameter) -> bool:

@@ -89,8 +89,11 @@ def _data(trace: Trace, original: Any) -> Any:
 
 def _grad(trace: Trace, original: Any) -> Any:
     def assign(self: Tensor, value: Any) -> None:
-        if value is None and not of_ours():
-            trace.cleared([self], "grad = None")
+        if not of_ours():
+            if value is None:
+                trace.cleared([self], "grad = None")
+            elif (parameter := trace.parameter_of(self)) is not None:
+                trace.handmade.add(parameter)
         original.fset(self, value)
 
     return property(original.fget, assign, original.fdel)
@@ -131,6 +134,8 @@ def _flagging(trace: Trace, original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _note_flag(trace: Trace, tensor: Tensor, value: bool) -> None:
     parameter = trace.parameter_of(tensor)
+    if value and parameter is None:
+        trace.becomes_leaf(tensor, route_here())
     if parameter is not None:
         parameter.frozen_at = None if value else user_place()
         parameter.frozen_order = trace._count()

@@ -3,7 +3,7 @@
 import ast
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
 
@@ -45,6 +45,7 @@ class Values:
         self.crash: Crash | None = None
         self.running: ModuleCall | None = None
         self.asked_for: set[Parameter] = set()  # gradients of these were asked for with autograd.grad
+        self.handmade: set[Parameter] = set()  # gradients were written to these by hand: `p.grad = ...`
         self.roots: list[tuple[weakref.ref[Tensor], Backward]] = []  # what backward was called on
         self.results: list[tuple[weakref.ref[Tensor], Place, int]] = []  # of whole models: the call, and its pass
         self._known: dict[int, tuple[weakref.ref[Tensor], Value]] = {}
@@ -172,6 +173,12 @@ class Values:
         if known is not None and known.tensor() is tensor:  # nn.Parameter sets its flag before it is complete
             known.created, known.route = route[0], route
 
+    def becomes_leaf(self, tensor: Tensor, route: tuple[Place, ...]) -> None:
+        """A result without a graph is to be a leaf from here on; made in this function, the same lines led there."""
+        made = self._route_of(tensor)
+        if len(made) == 1 and made[0].code is route[0].code:
+            self.placed(tensor, (made[0], *route[1:]))
+
     def _route_of(self, tensor: Tensor) -> tuple[Place, ...]:
         """The line that made a tensor without a graph and the lines that led there, as far as they are known."""
         reference, route = self._places.get(id(tensor), (None, ()))
@@ -209,11 +216,15 @@ def owner_of(array: Any) -> Any:
 
 def given_name(route: tuple[Place, ...]) -> str:
     """The name that a tensor gets where it is made; of one that a function returns at once, where that is called."""
+    return next((name for _, name in names_along(route)), "")
+
+
+def names_along(route: tuple[Place, ...]) -> Iterator[tuple[Place, str]]:
+    """The lines that led to a tensor, without those that only return it, and the name that each gives it."""
     for place in route:
         statement = statement_on(place.source)
         if not isinstance(statement, ast.Return):
-            return _target(statement)
-    return ""
+            yield place, _target(statement)
 
 
 def name_on(line: str) -> str:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from pellucid.core.provenance import Place
 from pellucid.diagnose.carried import (
     Kept,
     accumulators,
@@ -40,6 +41,7 @@ class GraphKeptAlive(Rule):
         self.crashing: Spot | None = None
         self.alive: list[Backward] = []
         self.results: tuple[Spot, int, int] | None = None  # the call whose results are kept, of how many passes, since
+        self.others: tuple[Spot, int, int] | None = None  # any other line whose results are kept, likewise
 
     def look(self, done: Pass, trace: Trace) -> None:
         began = trace.step_began()
@@ -55,17 +57,10 @@ class GraphKeptAlive(Rule):
         held = list(dict.fromkeys(event for root, event in roots if _has_graph(root)))
         if len(held) > len(self.alive):
             self.alive = held
-        self._see_results(done, trace)
-
-    def _see_results(self, done: Pass, trace: Trace) -> None:
-        """Results of a model, of one line and many passes, that are still there with their graphs."""
-        passes: dict[Spot, set[int]] = {}
-        for reference, place, number in trace.results:
-            if number < done.number - 1 and _has_graph(reference()):
-                passes.setdefault(Spot.of(place), set()).add(number)
-        for spot, numbers in passes.items():
-            if len(numbers) >= (LOSSES_ALIVE if self.results is None else self.results[1] + 1):
-                self.results = spot, len(numbers), min(numbers)
+        results = ((place, n) for kept, place, n in trace.results if n < done.number - 1 and _has_graph(kept()))
+        self.results = _many(results, self.results)
+        others = ((value.made_at, value.born) for value in trace.survivors(min(began, done.number - 1)))
+        self.others = _many(others, self.others)
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         found = list(self._all(trace))
@@ -86,6 +81,8 @@ class GraphKeptAlive(Rule):
             yield self._list(trace)
         if self.results is not None:
             yield self._outputs(*self.results)
+        if self.others is not None:
+            yield self._computed(*self.others)
 
     def _state(self, spot: Spot, trace: Trace, measured: str) -> Finding:
         return Finding(
@@ -111,6 +108,16 @@ class GraphKeptAlive(Rule):
             f"the results of {times} earlier passes are still alive with their graphs",
             "keep the values without their history:\n" + _rewritten(kept, "detach", "outputs.append(out)"),
             related=() if kept is None else (Related(call, "the model computes them here"),), since=since,
+        )  # fmt: skip
+
+    def _computed(self, made: Spot, times: int, since: int) -> Finding:
+        kept = result_appended_at(made)
+        return Finding(
+            self.code, made if kept is None else kept.spot,
+            "what is computed here is kept over the steps, each with its graph",
+            f"the results of {times} earlier passes are still alive with their graphs",
+            "keep the values without their history: take .detach() of what is kept, or compute it under no_grad",
+            related=() if kept is None else (Related(made, "it is computed here"),), since=since,
         )  # fmt: skip
 
     def _list(self, trace: Trace) -> Finding:
@@ -178,6 +185,32 @@ torch.manual_seed(0)
 net = torch.nn.Linear(3, 1)
 print(fit(net, torch.optim.SGD(net.parameters(), lr=0.05), 12).mean())
 """,
+        """
+import torch
+
+
+class Accuracy:
+    def __init__(self):
+        self.scores, self.labels = [], []
+
+    def update(self, logits, labels):
+        self.scores.append(logits.softmax(1))  # BUG
+        self.labels.append(labels)
+
+
+torch.manual_seed(0)
+net, metric = torch.nn.Linear(5, 2), Accuracy()
+optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+for step in range(20):
+    x = torch.randn(16, 5)
+    y = (x[:, 0] > 0).long()
+    out = net(x)
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(out, y).backward()
+    optimizer.step()
+    metric.update(out, y)
+print((torch.cat(metric.scores).argmax(1) == torch.cat(metric.labels)).float().mean().item())
+""",
     )
     healthy = (
         """
@@ -198,7 +231,37 @@ for chunk in range(8):
     total += loss.item()
     losses.append(loss.detach())
 """,
+        """
+import torch
+
+torch.manual_seed(0)
+shared = torch.nn.Parameter(torch.zeros(3))
+optimizer = torch.optim.Adam([shared], lr=0.05)
+for step in range(4):
+    adapted = []
+    for task in range(8):  # kept until the step, which needs them all
+        goal = torch.randn(3)
+        (slope,) = torch.autograd.grad((shared - goal).square().sum(), shared, create_graph=True)
+        adapted.append((shared - 0.1 * slope - goal).square().sum())
+    optimizer.zero_grad()
+    torch.stack(adapted).mean().backward()
+    optimizer.step()
+""",
     )
+
+
+def _many(
+    kept: Iterable[tuple[Place | None, int]], most: tuple[Spot, int, int] | None
+) -> tuple[Spot, int, int] | None:  # fmt: skip
+    """Of lines whose results are still there, that of the most passes, if these are many and more than before."""
+    passes: dict[Spot, set[int]] = {}
+    for place, number in kept:
+        if place is not None:
+            passes.setdefault(Spot.of(place), set()).add(number)
+    for spot, numbers in passes.items():
+        if len(numbers) >= (LOSSES_ALIVE if most is None else most[1] + 1):
+            most = spot, len(numbers), min(numbers)
+    return most
 
 
 def _has_graph(root: object) -> bool:

@@ -1,9 +1,11 @@
 """missing-step: gradients are computed and never applied, or cleared before they are."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from pellucid.diagnose.events import Backward, Cleared, OptimizerInfo, Parameter, Update
+import numpy as np
+
+from pellucid.diagnose.events import Backward, Cleared, OptimizerInfo, Parameter, Pass, Update, Value
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
@@ -15,22 +17,34 @@ class MissingStep(Rule):
     """The gradients come to nothing: no step follows, or they are cleared before the step.
 
     A step that is indented one level too little applies one gradient per epoch; `optimizer.step` without parentheses
-    applies none.
+    applies none. Of a loss that is divided by the number of micro-batches all gradients are meant to add up: cleared
+    for every one of them, only the last counts.
     """
 
     code = "missing-step"
     explains = frozenset(("learning-rate-too-low", "missing-zero-grad", "vanishing-gradient"))
+
+    def __init__(self) -> None:
+        self.parts: dict[Spot, set[int]] = {}  # by the line of a backward: what its losses were divided by
+
+    def look(self, done: Pass, trace: Trace) -> None:
+        if done.backward is not None:
+            self.parts.setdefault(done.backward.spot, set()).update(_divisors(done.backward.root))
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         backwards = [event for event in trace.backwards if not event.asked]  # autograd.grad hands its gradients over
         if not trace.optimizers or len(backwards) < 3:
             return
         wasted, clearing = self._wasted(trace)
-        if len(wasted) >= max(3, MOSTLY * len(backwards)):
+        probes = _probes(wasted, backwards, trace)
+        if len(wasted) - len(probes) >= max(3, MOSTLY * (len(backwards) - len(probes))):
             yield self._never_applied(wasted, clearing, trace)
             return
+        yield from self._only_the_last(wasted, clearing, backwards)
+        moved = {parameter for info in trace.optimizers if info.steps for parameter in info.parameters}
         for info in trace.optimizers:
-            reached = [event for event in backwards if event.reached & set(info.parameters)]
+            left = set(info.parameters) - moved  # one that wraps another leaves the step to it
+            reached = [event for event in backwards if event.reached & left]
             if not info.steps and len(reached) >= 3:
                 yield self._never_stepped(info, reached)
 
@@ -49,8 +63,9 @@ class MissingStep(Rule):
                     waiting[each] -= event.parameters
                     if not waiting[each]:
                         del waiting[each]
-                        wasted.append(each)
-                        clearing.append(event)
+                        if each.reached.isdisjoint(trace.handmade):  # else they were read, to make others of them
+                            wasted.append(each)
+                            clearing.append(event)
         return [*wasted, *waiting], clearing
 
     def _never_applied(self, wasted: list[Backward], clearing: list[Cleared], trace: Trace) -> Finding:
@@ -74,6 +89,26 @@ class MissingStep(Rule):
             "clear before the backward, step after it:\n+ optimizer.zero_grad()\n  loss.backward()\n+ optimizer.step()",
             related=(Related(wasted[0].spot, "the gradients are computed here"),), since=wasted[0].number,
         )  # fmt: skip
+
+    def _only_the_last(
+        self, wasted: list[Backward], clearing: list[Cleared], backwards: list[Backward]
+    ) -> Iterator[Finding]:  # fmt: skip
+        """Micro-batches of which all gradients but the last are cleared: as many as the loss is divided by."""
+        cleared = list(zip(wasted, clearing, strict=False))  # those after them wait for a step at the end
+        for spot, parts in self.parts.items():
+            total = sum(event.spot == spot for event in backwards)
+            lost = [(event, clear) for event, clear in cleared if event.spot == spot]
+            for count in parts:
+                if total >= 3 * count and abs(len(lost) - total * (count - 1) / count) < count:
+                    yield Finding(
+                        self.code, _most_common([clear for _, clear in lost]),
+                        f"the loss is divided by {count} to add up {count} gradients, and each is cleared before the "
+                        "next: only the last one is applied",
+                        f"the gradients of {len(lost)} of {total} backward passes were cleared before a step",
+                        "clear after the step, not before every backward:\n+ optimizer.step()\n+ optimizer.zero_grad()",
+                        related=(Related(spot, "the gradients are computed here"),), since=lost[0][0].number,
+                    )  # fmt: skip
+                    break
 
     def _never_stepped(self, info: OptimizerInfo, reached: list[Backward]) -> Finding:
         """One of several optimizers is forgotten: name the backward that is most its own."""
@@ -122,6 +157,27 @@ class Trainer:
 torch.manual_seed(0)
 Trainer(nn.Linear(5, 1)).fit(torch.randn(40, 5), torch.randn(40), 12)
 """,
+        """
+import torch
+
+torch.manual_seed(0)
+parts = 4
+model = torch.nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def micro_batch(x, y):
+    optimizer.zero_grad()  # BUG
+    loss = torch.nn.functional.mse_loss(model(x), y) / parts
+    loss.backward()
+
+
+for i in range(24):
+    x = torch.randn(8, 3)
+    micro_batch(x, x.sum(1, keepdim=True))
+    if (i + 1) % parts == 0:
+        optimizer.step()
+""",
     )
     healthy = (
         """
@@ -139,7 +195,110 @@ for epoch in range(3):
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
 """,
+        """
+import torch
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+net = torch.nn.Linear(4, 3)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+x = torch.randn(60, 4)
+y = x[:, :3].argmax(1)
+for step in range(10):
+    loss = F.cross_entropy(net(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+importance = torch.zeros(3, 4)
+for i in range(60):  # the information of Fisher, sample by sample: nothing is to be learned
+    net.zero_grad()
+    F.cross_entropy(net(x[i : i + 1]), y[i : i + 1]).backward()
+    importance += net.weight.grad.square() / 60
+""",
+        """
+import torch
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+net = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.3)
+x = torch.randn(80, 4)
+y = (x[:, 0] > x[:, 1]).long()
+for step in range(10):
+    total = [torch.zeros_like(p) for p in net.parameters()]
+    for i in torch.randint(0, 80, (8,)).tolist():  # privacy: every sample's gradient is clipped by itself
+        optimizer.zero_grad()
+        F.cross_entropy(net(x[i : i + 1]), y[i : i + 1]).backward()
+        norm = sum(p.grad.square().sum() for p in net.parameters()).sqrt()
+        for t, p in zip(total, net.parameters()):
+            t += p.grad / norm.clamp(min=1.0)
+    for t, p in zip(total, net.parameters()):
+        p.grad = t / 8
+    optimizer.step()
+""",
+        """
+import torch
+from torch import nn
+
+
+class Sharpness(torch.optim.Optimizer):  # never steps itself: the optimizer inside does
+    def __init__(self, params, rho, **options):
+        super().__init__(params, dict(rho=rho, **options))
+        self.inner = torch.optim.SGD(self.param_groups, **options)
+
+    @torch.no_grad()
+    def climb(self):
+        for p in self.param_groups[0]["params"]:
+            self.state[p]["old"] = p.clone()
+            p.add_(p.grad, alpha=self.param_groups[0]["rho"])
+        self.zero_grad()
+
+    @torch.no_grad()
+    def descend(self):
+        for p in self.param_groups[0]["params"]:
+            p.copy_(self.state[p]["old"])
+        self.inner.step()
+        self.zero_grad()
+
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))
+optimizer = Sharpness(model.parameters(), rho=0.05, lr=0.1)
+x = torch.randn(40, 4)
+y = (x[:, 0] > 0).long()
+for step in range(12):
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.climb()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.descend()
+""",
     )
+
+
+def _probes(wasted: list[Backward], backwards: list[Backward], trace: Trace) -> list[Backward]:
+    """The passes that only measure, such as an attack's: another line gives the same parameters what steps apply.
+
+    A step that finds no gradient speaks against it: there one was meant to be applied.
+    """
+    if any(update.optimizer is not None and not update.with_gradient for update in trace.updates):
+        return []
+    all_of, lost_of = (Counter(event.spot for event in events) for events in (backwards, wasted))
+    trained = set().union(*(event.reached for event in backwards if 2 * lost_of[event.spot] < all_of[event.spot]))
+    held = {parameter for info in trace.optimizers for parameter in info.parameters}
+    return [event for event in wasted if event.reached & held <= trained]
+
+
+def _divisors(root: Value, most: int = 64) -> Iterator[int]:
+    """The whole numbers that a loss was divided by at the end, also beside the factor of a scaler."""
+    maker = root.maker
+    while maker is not None and maker.op in ("mul", "div"):
+        factor = maker.inputs[-1].array
+        number = float(np.real(factor.item())) if isinstance(factor, np.ndarray) and factor.size == 1 else 0.0
+        if number > 0:
+            ratio = number if maker.op == "div" else 1 / number
+            if 2 <= round(ratio) <= most and abs(ratio - round(ratio)) < 1e-3:
+                yield round(ratio)
+        maker = maker.inputs[0].maker
 
 
 def _step_after(spot: Spot) -> str:

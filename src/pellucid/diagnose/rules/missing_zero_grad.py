@@ -36,7 +36,7 @@ class MissingZeroGrad(Rule):
                 late.update(dict.fromkeys(_blamed(mixed[p], own) for p in event.with_gradient if p in mixed))
                 applied |= event.with_gradient
                 mixed = {p: each for p, each in mixed.items() if p not in event.with_gradient}
-            elif isinstance(event, Backward):
+            elif isinstance(event, Backward) and not event.asked:  # autograd.grad adds to no .grad
                 waiting.append(event)
                 for parameter in event.held & event.reached & (applied | mixed.keys()):
                     mixed.setdefault(parameter, []).append(event)
@@ -48,13 +48,14 @@ class MissingZeroGrad(Rule):
 
     def finding(self, late: list[Backward], trace: Trace) -> Finding:
         first, last = late[0], late[-1]
+        passes = sum(not event.asked for event in trace.backwards)
         by_hand = not trace.optimizers
         who = "the step before" if by_hand else "the optimizer"
         clear = "for p in parameters: p.grad = None" if by_hand else "optimizer.zero_grad()"
         return Finding(
             self.code, first.spot,
             f"backward() adds to gradients that {who} has applied already: nothing clears them between steps",
-            f"{len(late)} of {len(trace.backwards)} backward passes met old gradients; the gradient norm went from "
+            f"{len(late)} of {passes} backward passes met old gradients; the gradient norm went from "
             f"{first.gradient_norm:.3g} to {last.gradient_norm:.3g}",
             f"clear them before every backward:\n+ {clear}\n  " + (first.spot.code or "loss.backward()"),
             since=0 if first.inside_step else first.number,  # a closure adds up within the first step already
@@ -102,6 +103,23 @@ for step in range(8):
         loss = ((model(x[rows]) - y[rows]) ** 2).mean() / 4
         loss.backward()
     optimizer.step()
+""",
+        """
+import torch
+
+torch.manual_seed(0)
+w = torch.zeros(3, requires_grad=True)
+x = torch.randn(40, 3)
+y = x @ torch.tensor([1.0, -2.0, 0.5])
+optimizer = torch.optim.Adam([w], lr=0.1)
+for step in range(10):  # first with an optimizer, whose last gradient stays behind
+    optimizer.zero_grad()
+    ((x @ w - y) ** 2).mean().backward()
+    optimizer.step()
+for step in range(10):  # then by hand: these gradients are handed over, and added to nothing
+    (gradient,) = torch.autograd.grad(((x @ w - y) ** 2).mean(), [w])
+    with torch.no_grad():
+        w -= 0.05 * gradient
 """,
     )
 

@@ -83,7 +83,8 @@ class NotInOptimizer(Rule):
 
     def plain(self, parameter: Parameter) -> bool:
         """Whether a tensor outside of modules looks like a parameter: the same one at every pass, and no input."""
-        return parameter.reached > 1 and parameter not in self.attendance.inputs and not is_frozen(parameter)
+        inputs = {each.spot for each in self.attendance.inputs}  # one made at the same line as an input is an input
+        return parameter.reached > 1 and parameter.spot not in inputs and not is_frozen(parameter)
 
     def nearest(self, parameter: Parameter, family: Family, trace: Trace) -> OptimizerInfo:
         """The optimizer that should have held it: one that holds its relatives, else the last one made."""
@@ -183,8 +184,49 @@ def train(encoder, decoder, data, epochs=4):
 torch.manual_seed(0)
 train(nn.Linear(6, 3), nn.Linear(3, 6), torch.randn(16, 6))
 """,
+        """
+import copy
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+online = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))
+target = copy.deepcopy(online)
+optimizer = torch.optim.Adam(target.parameters(), lr=1e-3)  # BUG
+for step in range(10):
+    state, action, reward = torch.randn(16, 4), torch.randint(0, 2, (16, 1)), torch.rand(16, 1)
+    with torch.no_grad():
+        goal = reward + 0.9 * target(torch.randn(16, 4)).amax(1, keepdim=True)
+    loss = nn.functional.smooth_l1_loss(online(state).gather(1, action), goal)
+    online.zero_grad()
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        for slow, fast in zip(target.parameters(), online.parameters()):
+            slow.lerp_(fast, 0.01)
+""",
     )
     healthy = (
+        """
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 2))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(40):
+    x = torch.randn(16, 6)
+    y = (x[:, 0] > 0).long()
+    attack = torch.zeros_like(x).requires_grad_()  # a new one for every batch
+    for _ in range(5):
+        F.cross_entropy(net(x + attack), y).backward()
+        attack.data = (attack.data + 0.03 * attack.grad.sign()).clamp(-0.1, 0.1)
+        attack.grad.zero_()
+    optimizer.zero_grad()
+    F.cross_entropy(net(x + attack.detach()), y).backward()
+    optimizer.step()
+""",
         """
 import torch
 from torch import nn

@@ -109,6 +109,28 @@ for step in range(4):
     loss.backward()
     opt.step()
 """,
+        """
+import torch
+
+
+def inside(image):
+    pixels = image.detach().clamp(0, 1)
+    pixels.requires_grad = True
+    return pixels
+
+
+torch.manual_seed(0)
+judge = torch.nn.Conv2d(1, 4, 3).requires_grad_(False)
+goal = judge(torch.rand(1, 1, 8, 8))
+image = torch.rand(1, 1, 8, 8).requires_grad_(True)
+optimizer = torch.optim.Adam([image], lr=0.05)
+for step in range(8):
+    optimizer.zero_grad()
+    loss = (judge(image) - goal).square().mean()
+    loss.backward()
+    optimizer.step()
+    image = inside(image)  # BUG
+""",
     )
     healthy = (
         """
@@ -134,4 +156,6 @@ def _who(found: Stale, new: list[Parameter]) -> str:
     """What was replaced, for a sentence: layers in an nn.Sequential have numbers for names."""
     if found.name:
         return f"layer {found.name} is" if found.name.isdecimal() else f"{found.name} is"
-    return f"{listed(new, 2)} {'is' if len(new) == 1 else 'are'}"
+    if len({parameter.name for parameter in new}) == 1:  # also one that is made in every step
+        return f"{new[0].name} is"
+    return f"{listed(new, 2)} are"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from pellucid.diagnose.events import LossCall, Pass
+from pellucid.diagnose.events import LossCall, Pass, Value
 from pellucid.diagnose.finding import Finding, Spot
 from pellucid.diagnose.origins import class_axis, numbers, origin
 from pellucid.diagnose.rules.rule import Rule
@@ -71,11 +71,7 @@ class WrongTarget(Rule):
     def _count(self, call: LossCall) -> None:
         """Remember which classes were wanted, unless they are made up: a contrastive loss wants the first always."""
         target = numbers(call.target)
-        made = origin(call.input)
-        contrastive = made is not None and (
-            made.op == "cat" or any(v.maker and v.maker.op == "cat" for v in made.inputs)
-        )
-        if call.name not in BY_CLASS or target is None or call.target.floating or contrastive:  # type: ignore[union-attr]
+        if call.name not in BY_CLASS or target is None or call.target.floating or _joined(call.input):  # type: ignore[union-attr]
             return
         classes = self.classes.setdefault(call.spot, set())
         if len(classes) < 2:
@@ -176,7 +172,33 @@ for step in range(5):
     loss.backward()
     optimizer.step()
 """,
+        """
+import torch
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+embed = torch.nn.Linear(6, 4)
+optimizer = torch.optim.Adam(embed.parameters(), lr=1e-2)
+for step in range(8):
+    anchor = torch.randn(12, 6)
+    a, p, n = embed(anchor), embed(anchor + 0.1 * torch.randn(12, 6)), embed(torch.randn(12, 6))
+    scores = torch.stack([-(a - p).pow(2).sum(1), -(a - n).pow(2).sum(1)], dim=1)
+    log_p = F.log_softmax((scores - scores.detach().amax(1, keepdim=True)) / 0.5, dim=1)
+    loss = F.nll_loss(log_p, torch.zeros(12, dtype=torch.long))  # the near one shall win
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     )
+
+
+def _joined(scores: Value | None, hops: int = 8) -> bool:
+    """Whether scores are put together from parts, one for the positive and others, also if they were scaled since."""
+    made = origin(scores)
+    if made is None or made.op in ("cat", "stack"):
+        return made is not None
+    alike = [value for value in made.inputs if value.shape == made.output.shape]
+    return hops > 0 and any(_joined(value, hops - 1) for value in alike)
 
 
 CLASS_FIX = (
