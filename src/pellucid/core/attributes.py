@@ -17,7 +17,7 @@ from pellucid.core.kinds import Kind, plain
 from pellucid.core.meta import Meta
 from pellucid.core.modes import Mode
 from pellucid.core.provenance import here
-from pellucid.core.tensor import Cut, Handle, Leaf, Node, Tensor, extra_of, step_over_pick, wrap
+from pellucid.core.tensor import Cut, Handle, Leaf, Node, Tensor, extra_of, nobody, step_over_pick, wrap
 from pellucid.core.views import current_array, current_node
 from pellucid.errors import explain
 
@@ -130,12 +130,8 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
             )
         self.node = None
         self.cut = Cut("requires_grad_(False)", here(), frozen=True)
-        self.cut.leaf, node.tensor = node, _nobody  # graphs of before fill no gradient while it is frozen
+        self.cut.leaf, node.tensor = node, nobody  # graphs of before fill no gradient while it is frozen
     return self
-
-
-def _nobody() -> None:
-    """What a leaf says whose tensor is frozen: there is none to fill."""
 
 
 def _thawed(tensor: Tensor) -> Leaf | None:

@@ -23,7 +23,7 @@ from pellucid.core.packing import note_exposed, pack
 from pellucid.core.primitive import BOUND, TABLE, Primitive, conjugated
 from pellucid.core.provenance import Place, getframe, here, outside
 from pellucid.core.tensor import Node, Tensor, pick, wrap
-from pellucid.core.views import current_array, current_node, shares_memory, view_of
+from pellucid.core.views import current_array, current_node, lead_nowhere, shares_memory, view_of
 from pellucid.errors import explain
 
 FLOAT32 = np.dtype(np.float32)
@@ -371,6 +371,8 @@ def _output(
     if p.view and not made_for_inference and shares_memory(y, tensors[0].array):
         forbids = "" if mode.grad else f"it was made under {mode.by or 'no_grad'}"
         out.window = view_of(tensors[0], p, params, forbids or (MULTI_VIEW.format(p.name) if p.outputs != 1 else ""))
+        if forbids:
+            lead_nowhere(out)
     return out
 
 

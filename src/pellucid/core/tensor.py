@@ -195,6 +195,10 @@ class Leaf(Node):
         return self.tensor()
 
 
+def nobody() -> None:
+    """What a leaf says whose tensor is frozen, or a view made under no_grad: there is no gradient to fill."""
+
+
 def _accumulate(*_: Any) -> Any:  # pragma: no cover (a row must have a forward; nothing runs this one)
     raise AssertionError("a leaf is never run, only filled")
 
