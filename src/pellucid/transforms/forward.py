@@ -21,7 +21,15 @@ from pellucid.core.provenance import here
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
 from pellucid.errors import explain
-from pellucid.transforms.levels import belongs, check_room, entered_from_outside, layer, next_level, owned
+from pellucid.transforms.levels import (
+    belongs,
+    check_room,
+    entered_from_outside,
+    layer,
+    next_level,
+    owned,
+    write_back,
+)
 from pellucid.transforms.tree import flatten
 
 
@@ -224,7 +232,11 @@ def jvp(
     _check_tensors(flat_tangents, "tangents")
     level = next_level()
     duals = [enter(x, t, level) for x, t in zip(flat_primals, flat_tangents, strict=True)]
+    before = [dual.array for dual in duals]
     returned = func(*structure.unflatten(duals))
+    for primal, dual, array in zip(flat_primals, duals, before, strict=True):
+        if dual.array is not array and dual.array.shape == array.shape:
+            write_back(primal, _primal_of(dual, level))
     aux: tuple[Any, ...] = ()
     if has_aux:
         if not (isinstance(returned, tuple) and len(returned) == 2):
