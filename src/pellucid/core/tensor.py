@@ -77,6 +77,9 @@ class Hooks(OrderedDict[int, Callable[..., Any]]):
         return handle
 
 
+OWN_DTYPE = "own"  # a gradient has the dtype of its tensor
+
+
 class Extra:
     """What few nodes carry: hooks, a tensor that wants its gradient kept, fingerprints of exposed memory."""
 
@@ -84,6 +87,7 @@ class Extra:
         "after",
         "before",
         "fingerprints",
+        "gradient_dtype",
         "metadata",
         "on_gradient",
         "post_accumulate",
@@ -98,6 +102,7 @@ class Extra:
         self.post_accumulate = Hooks()  # of a leaf: called with the tensor once .grad is there
         self.retain: weakref.ref[Tensor] | None = None
         self.fingerprints: list[tuple[np.ndarray, int]] = []
+        self.gradient_dtype: Any = OWN_DTYPE  # of a leaf: the NumPy dtype of its gradient; None: as it arrives
         self.metadata: dict[Any, Any] = {}
         self.unpack: Callable[[Any], Any] | None = None  # saved-tensor hooks: how to get a kept value back
 
