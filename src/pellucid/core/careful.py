@@ -271,8 +271,12 @@ def compute(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> A
 def computed(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Run a row's forward on ndarrays of any dtype."""
     try:
-        if p.dtypes != "any" and arrays and arrays[0].dtype in HALVES:
-            return in_float32(p, arrays, params)
+        if p.dtypes != "any" and arrays and arrays[0].dtype.itemsize <= 2:
+            if arrays[0].dtype in dtypes.FLOAT8:
+                _refuse_float8(p, arrays[0].dtype)
+                return in_float32(p, arrays, params)
+            if arrays[0].dtype in HALVES:
+                return in_float32(p, arrays, params)
         y = p.forward(arrays, *params) if p.variadic else p.forward(*arrays, *params)
     except Exception as error:
         raise explained(p, arrays, params, error) from None
@@ -282,7 +286,7 @@ def computed(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> 
 def in_float32(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Half precision is stored in 16 bits and computed in 32, as PyTorch does on the CPU."""
     half = arrays[0].dtype
-    wide = tuple(array.astype(FLOAT32) if array.dtype in HALVES else array for array in arrays)
+    wide = tuple(array.astype(FLOAT32) if array.dtype == half or array.dtype in HALVES else array for array in arrays)
     if p.name in WITH_ROUNDED_NUMBERS:
         params = tuple(float(half.type(value)) if type(value) is float else value for value in params)
     y = p.forward(wide, *params) if p.variadic else p.forward(*wide, *params)
@@ -293,7 +297,24 @@ def in_float32(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -
 
 def _narrow(y: Any, half: np.dtype) -> Any:
     y = np.asarray(y)
-    return y.astype(half) if y.dtype == FLOAT32 else y
+    return dtypes.astype(y, half) if y.dtype == FLOAT32 else y
+
+
+def _refuse_float8(p: Primitive, dtype: np.dtype) -> None:
+    """Eight bits are for storing: PyTorch computes next to nothing with them."""
+    if p.name not in OF_FLOAT8:
+        kind = dtypes.from_numpy_dtype(dtype)
+        raise NotImplementedError(
+            explain(
+                f"\"{p.name}\" not implemented for '{dtypes.scalar_name(kind)}'",
+                here().text,
+                "floats of eight bits store numbers, nothing is computed in them",
+                "compute in a wider type: x.to(torch.float32)",
+            )
+        )
+
+
+OF_FLOAT8 = frozenset(("abs", "bmm", "cat", "eq", "matmul", "mm", "ne", "stack"))
 
 
 # --- record

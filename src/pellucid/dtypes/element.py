@@ -22,6 +22,11 @@ __all__ = [
     "complex128",
     "double",
     "dtype",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
     "float16",
     "float32",
     "float64",
@@ -77,6 +82,8 @@ class dtype(Immutable):
         >>> float32.abbr, bfloat16.abbr, uint8.abbr, bool_.abbr
         ('f32', 'bf16', 'u8', 'b8')
         """
+        if self.name.startswith("float8"):
+            return f"f{self.name.removeprefix('float').replace('_', '')}"
         letters = self.name.rstrip("0123456789")
         return f"{'bf' if letters == 'bfloat' else letters[0]}{8 * self.itemsize}"
 
@@ -142,6 +149,12 @@ float64: Final = _define("float64", np.float64, "floating")
 complex64: Final = _define("complex64", np.complex64, "complex")
 complex128: Final = _define("complex128", np.complex128, "complex")
 
+float8_e4m3fn: Final = _define("float8_e4m3fn", ml_dtypes.float8_e4m3fn, "floating")
+float8_e4m3fnuz: Final = _define("float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz, "floating")
+float8_e5m2: Final = _define("float8_e5m2", ml_dtypes.float8_e5m2, "floating")
+float8_e5m2fnuz: Final = _define("float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz, "floating")
+float8_e8m0fnu: Final = _define("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, "floating", is_signed=False)
+
 half: Final = float16
 double: Final = float64
 short: Final = int16
@@ -206,10 +219,10 @@ _SCALAR_TYPE_NAMES: Final[dict[str, str]] = {
 def scalar_name(kind: dtype) -> str:
     """How PyTorch's messages call a dtype.
 
-    >>> scalar_name(int64), scalar_name(bfloat16)
-    ('Long', 'BFloat16')
+    >>> scalar_name(int64), scalar_name(bfloat16), scalar_name(float8_e5m2)
+    ('Long', 'BFloat16', 'Float8_e5m2')
     """
-    return _SCALAR_TYPE_NAMES[kind.name]
+    return _SCALAR_TYPE_NAMES.get(kind.name) or kind.name.capitalize()  # the floats of eight bits
 
 
 def from_numpy_dtype(numpy_dtype: NumpyDtype) -> dtype:

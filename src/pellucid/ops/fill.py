@@ -19,7 +19,7 @@ from pellucid.core.tensor import Cut, Tensor, wrap
 from pellucid.core.views import current_node
 from pellucid.ops.arguments import Row, refusal
 from pellucid.ops.convert import cast_row
-from pellucid.ops.create import held
+from pellucid.ops.create import check_range, held
 from pellucid.ops.expand import broadcast, cannot_expand
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.shape import aligned, reshape_row, zeros_like_row
@@ -30,7 +30,7 @@ def overwriting(name: str, grad_name: str) -> Row:
     """A row (a, b): b in the shape and dtype of a. Of the old a nothing is left, its gradient is zero."""
     return bind(
         jointly_linear(
-            name, lambda a, b: broadcast(b, a.shape).astype(a.dtype), lambda g: zeros_like_row(g), same,
+            name, lambda a, b: dtypes.astype(broadcast(b, a.shape), a.dtype), lambda g: zeros_like_row(g), same,
             grad_name=grad_name, batch=lambda op, a, b: op(a, aligned(b, a.ndim - 1)),
         )
     )  # fmt: skip
@@ -74,7 +74,7 @@ def _number_for(self: Tensor, value: Any) -> ndarray:
         value = held(value, target)
     if isinstance(value, (np.generic, ndarray)):
         dtypes.from_numpy_dtype(value.dtype.newbyteorder("="))  # refuses objects, dates, structures
-    return np.asarray(value).astype(plain(target))
+    return dtypes.astype(np.asarray(value), plain(target))  # type: ignore[no-any-return]
 
 
 def copy_into(target: Tensor, value: Tensor, name: str) -> Tensor:
@@ -136,7 +136,8 @@ def zero_(self: Tensor) -> Tensor:
     check_writable(self, "zero_", alike=True)
     if recording(self):
         return overwrite(self, zero_row(self), "zero_")
-    self.array.fill(0)
+    # float8_e8m0fnu has no zero: PyTorch writes bytes of 0 there
+    self.array.fill(0 if self.array.dtype.kind != "V" else np.zeros((), self.array.dtype))
     aliasing.note_write(self.array, "zero_")
     return self
 
@@ -161,6 +162,7 @@ def fill_value(self: Any, value: Any, name: str) -> Tensor:
     """The one value that a tensor is filled with, as a 0-d tensor of its dtype."""
     if isinstance(value, Tensor) and value.array.dtype.kind == "c" and self.array.dtype.kind != "c":
         raise refusal(RuntimeError, f"value cannot be converted to type {self.dtype} without overflow")
+    check_range(value, plain(self.array.dtype))
     number = value_for(self, value, "fill")
     if number.array.ndim:
         raise refusal(

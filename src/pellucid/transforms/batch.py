@@ -358,7 +358,7 @@ class Call:
         level = next_level()
         size = _batch_size(inputs, self.axes)
         entered = [v if axis is None else enter(v, axis, level) for v, axis in zip(inputs, self.axes, strict=True)]
-        before = [getattr(value, "array", None) for value in entered]
+        before: list[Any] = [getattr(value, "array", None) for value in entered]
         outputs, structure = flatten(self.func(*self.structure.unflatten(entered), **kwargs))
         axes = self._out_axes(structure)
         written: dict[int, Tensor] = {}

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from pellucid.core.kinds import plain
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.ops.arguments import Shape, as_int, expect, refusal, refuse
+from pellucid.ops.create import check_range
 from pellucid.ops.nn.separable import Map, kind_of_map, separable
 from pellucid.ops.nn.windows import last
 from pellucid.ops.operation import call, operation
@@ -93,8 +95,12 @@ def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
     tensor([[7, 1, 2],
             [7, 7, 7]])
     """
-    pads = _cut_within("constant_pad_nd", input, _pads_of("constant_pad_nd", input, pad))
-    return constant_pad_row(input, pads, value)
+    return _with_constant("constant_pad_nd", input, _pads_of("constant_pad_nd", input, pad), value)
+
+
+def _with_constant(name: str, input: Any, pads: Pads, value: Any) -> Any:
+    check_range(value, plain(input.array.dtype))
+    return constant_pad_row(input, _cut_within(name, input, pads), value)
 
 
 # --- the tensor's own elements
@@ -175,7 +181,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     """
     pads = _pads_of("pad", input, pad)
     if mode == "constant":
-        return constant_pad_row(input, _cut_within("pad", input, pads), 0 if value is None else value)
+        return _with_constant("pad", input, pads, 0 if value is None else value)
     if mode not in ROWS:
         raise refusal(NotImplementedError, f"Unrecognised padding mode {mode}", try_=f"one of {sorted(ROWS)}")
     expect(value is None or value == 0, f'Padding mode "{mode}" doesn\'t take in value argument')
