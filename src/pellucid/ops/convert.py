@@ -39,6 +39,8 @@ cast_row = bind(
 def _copied(a: ndarray, order: Any) -> ndarray:
     if order == CHANNELS_LAST:
         return channels_last_copy(a)
+    if order == "K" and 0 in a.strides:
+        order = "C"  # of an expanded tensor: NumPy would put the dimension that is repeated last
     return large.copied(a) if a.size >= large.LARGE and a.flags.c_contiguous else a.copy(order)
 
 

@@ -14,6 +14,7 @@ from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.ops.arguments import Shape, as_int, expect, refusal, refuse
 from pellucid.ops.create import check_range
+from pellucid.ops.formats import in_format
 from pellucid.ops.nn.separable import Map, kind_of_map, separable
 from pellucid.ops.nn.windows import last
 from pellucid.ops.operation import call, operation
@@ -43,7 +44,7 @@ def _negative(pads: Pads) -> Pads:
 
 constant_pad_row = bind(
     general(
-        "constant_pad_nd", _constant_pad, lambda g, pads, value: constant_pad_row(g, _negative(pads), 0),
+        "constant_pad_nd", in_format(_constant_pad), lambda g, pads, value: constant_pad_row(g, _negative(pads), 0),
         jvp=lambda tangents, y, inputs, params: constant_pad_row(tangents[0], params[0], 0),
         batch=lambda op, a, pads, value: op(a, pads, value),
     )
