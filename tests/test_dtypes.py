@@ -691,3 +691,20 @@ def test_eight_bits_are_read_as_in_torch(torch: Any, of: np.dtype[Any]) -> None:
         ours = pellucid.from_numpy(every).view(getattr(pellucid, of.name)).to(getattr(pellucid, goal))
         wide = "complex64" if goal == "complex64" else "float32"
         np.testing.assert_array_equal(ours.to(getattr(pellucid, wide)).numpy(), theirs.to(getattr(torch, wide)).numpy())
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["xlogy", "xlog1py", "entr", "logit", "cube"])
+def test_bfloat16_is_rounded_on_the_way_as_in_torch(torch: Any, name: str) -> None:
+    every = np.arange(65536, dtype=np.uint16)
+    calls: dict[str, Callable[[Any, Any], Any]] = {
+        "xlogy": lambda library, x: library.xlogy(x, x.flip(0).abs()),
+        "xlog1py": lambda library, x: library.special.xlog1py(x, x.flip(0).abs()),
+        "entr": lambda library, x: library.special.entr(x),
+        "logit": lambda library, x: library.logit(x),
+        "cube": lambda library, x: x**3,
+    }
+    theirs = calls[name](torch, torch.from_numpy(every.view(np.int16)).view(torch.bfloat16)).float().numpy()
+    with np.errstate(all="ignore"):
+        ours = calls[name](pellucid, pellucid.from_numpy(every).view(pellucid.bfloat16)).float().numpy()
+    np.testing.assert_array_equal(ours, theirs)

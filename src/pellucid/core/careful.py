@@ -5,7 +5,7 @@ kinds of array (Dual, Batched, Traced) take over, modes and observers have their
 """
 
 import opcode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from types import FrameType
 from typing import Any
@@ -289,10 +289,21 @@ def in_float32(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -
     wide = tuple(array.astype(FLOAT32) if array.dtype == half or array.dtype in HALVES else array for array in arrays)
     if p.name in WITH_ROUNDED_NUMBERS:
         params = tuple(float(half.type(value)) if type(value) is float else value for value in params)
+    if p.name in IN_HALVES:
+        return _narrow(IN_HALVES[p.name](half, *wide, *params), half)
     y = p.forward(wide, *params) if p.variadic else p.forward(*wide, *params)
     if p.outputs != 1:
         return tuple(_narrow(part, half) for part in y)
     return _narrow(y, half)
+
+
+# The rows in which PyTorch rounds on the way in half precision: forward(half, *arrays, *params), of float32 arrays.
+IN_HALVES: dict[str, Callable[..., Any]] = {}
+
+
+def rounded(y: Any, half: np.dtype) -> Any:
+    """Float32 numbers as half precision holds them."""
+    return _narrow(y, half).astype(FLOAT32)
 
 
 def _narrow(y: Any, half: np.dtype) -> Any:
