@@ -147,8 +147,9 @@ def _check_differentiable(tensor: Tensor) -> None:
     if np.dtype(tensor.array.dtype).kind in "biu":
         raise RuntimeError(
             explain(
-                f"Only Tensors of floating point and complex dtype can require gradients, not {tensor.dtype}",
+                "Only Tensors of floating point and complex dtype can require gradients",
                 str(here()),
+                f"only Tensors of floating point dtype can require gradients, this one holds {tensor.dtype}",
                 try_="convert it first, e.g. x.float()",
             )
         )

@@ -355,7 +355,7 @@ def one_for(tensor: Tensor) -> Any:
         )
     if np.dtype(array.dtype).kind == "c":
         raise RuntimeError(
-            explain("grad can be computed only for real scalar outputs but got a complex one", str(here()))
+            explain(f"grad can be implicitly created only for real scalar outputs but got {tensor.dtype}", str(here()))
         )
     if type(array) is not ndarray:
         return BOUND["zeros_like"](array) + 1

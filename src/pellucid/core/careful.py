@@ -20,7 +20,7 @@ from pellucid.core.keep import keeper
 from pellucid.core.kinds import Kind, layers, plain
 from pellucid.core.modes import Mode
 from pellucid.core.packing import note_exposed, pack
-from pellucid.core.primitive import BOUND, TABLE, Primitive, conjugated
+from pellucid.core.primitive import BOUND, TABLE, Primitive, as_written, conjugated
 from pellucid.core.provenance import Place, getframe, here, outside
 from pellucid.core.tensor import Node, Tensor, pick, wrap
 from pellucid.core.views import current_array, current_node, lead_nowhere, shares_memory, view_of
@@ -144,7 +144,7 @@ def on_arrays(p: Primitive, inputs: tuple[Any, ...], params: tuple[Any, ...]) ->
     bad = next(value for value in inputs)
     raise TypeError(
         explain(
-            f"{p.name}(): argument 'input' (position 1) must be Tensor, not {type(bad).__name__}",
+            f"{as_written(p.name)}(): argument 'input' (position 1) must be Tensor, not {type(bad).__name__}",
             here().text,
             try_="wrap it with torch.tensor(...)",
         )
@@ -191,6 +191,13 @@ def met(p: Primitive, inputs: Sequence[Any]) -> list[Tensor]:
         return tensors
     if p.dtypes == "numbers":
         _refuse_truth(operands)
+    for i, value in enumerate(inputs):
+        if not isinstance(value, OURS):
+            argument = "input" if i == 0 else "other"
+            what = f"{as_written(p.name)}(): argument '{argument}' (position {i + 1}) must be Tensor, not"
+            raise TypeError(
+                explain(f"{what} {type(value).__name__}", here().text, try_="wrap it with torch.tensor(...)")
+            )
     target = dtypes.promote(operands)
     if p.dtypes == "float" and target.kind in "biu":
         target = dtypes.default_float()
@@ -401,7 +408,7 @@ def _output(
     out = joined(p, tensors, node, which, y, mode)
     made_for_inference = mode.inference and out.cut is mode
     if p.view and not made_for_inference and shares_memory(y, tensors[0].array):
-        forbids = "" if mode.grad else f"it was made under {mode.by or 'no_grad'}"
+        forbids = "" if mode.grad else made_under(mode)
         out.window = view_of(tensors[0], p, params, forbids or (MULTI_VIEW.format(p.name) if p.outputs != 1 else ""))
         if forbids:
             lead_nowhere(out)
@@ -422,7 +429,12 @@ def joined(
     return wrap(y, node if p.outputs == 1 else pick(node, *which, tuple(y.shape)))
 
 
-MULTI_VIEW = "it is one of several views that {} returned"
+def made_under(mode: Mode) -> str:
+    """Why a view that was made while nothing was recorded cannot be written to later."""
+    return f"A view was created in {'inference' if mode.inference else 'no_grad'} mode and is being modified inplace"
+
+
+MULTI_VIEW = "This view is the output of a function that returns multiple views: it is one of those that {} returned"
 
 
 def _why_cut(p: Primitive, tensors: Sequence[Tensor], mode: Mode) -> Any:

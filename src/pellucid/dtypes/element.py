@@ -37,6 +37,7 @@ __all__ = [
     "int32",
     "int64",
     "long",
+    "machine_name",
     "scalar_name",
     "short",
     "uint8",
@@ -223,6 +224,18 @@ def scalar_name(kind: dtype) -> str:
     ('Long', 'BFloat16', 'Float8_e5m2')
     """
     return _SCALAR_TYPE_NAMES.get(kind.name) or kind.name.capitalize()  # the floats of eight bits
+
+
+def machine_name(kind: dtype) -> str:
+    """How PyTorch's messages call the type of one number: by its name in C++.
+
+    >>> machine_name(int64), machine_name(float16), machine_name(complex64)
+    ('int64_t', 'c10::Half', 'c10::complex<float>')
+    """
+    parts = {"float32": "float", "float64": "double", "int32": "int", "bool": "bool"}
+    if kind.is_complex:
+        return f"c10::complex<{parts[kind.to_real().name]}>"
+    return parts.get(kind.name) or (f"c10::{scalar_name(kind)}" if kind.is_floating_point else f"{kind.name}_t")
 
 
 def from_numpy_dtype(numpy_dtype: NumpyDtype) -> dtype:

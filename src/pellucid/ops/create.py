@@ -445,12 +445,14 @@ def check_range(value: Any, kind: np.dtype) -> None:
         return
     if abs(value) != inf or kind in dtypes.FLOAT8:
         dtype = dtypes.from_numpy_dtype(kind)
-        what = f"value cannot be converted to type {dtypes.scalar_name(dtype)} without overflow"
+        what = f"value cannot be converted to type {dtypes.machine_name(dtype)} without overflow"
         raise refusal(RuntimeError, what, f"{dtype} reaches to {largest:g}", f"use torch.finfo({dtype}).max")
 
 
 LARGEST = {
-    each.numpy: dtypes.finfo(each).max for each in dtypes.ALL_DTYPES if each.is_floating_point or each.is_complex
+    each.numpy: dtypes.finfo(each).max
+    for each in dtypes.ALL_DTYPES
+    if (each.is_floating_point or each.is_complex) and each is not dtypes.bfloat16  # which PyTorch fills with infinity
 }
 
 

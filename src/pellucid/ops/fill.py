@@ -4,6 +4,7 @@ Where nobody records, the memory is written as it is; else the new values pass t
 reaches what was written and the old values get zero.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -69,12 +70,18 @@ def value_for(self: Tensor, value: Any, what: str = "assign") -> Tensor:
 def _number_for(self: Tensor, value: Any) -> ndarray:
     target = np.dtype(self.array.dtype)
     if isinstance(value, complex) and target.kind != "c":
-        raise refusal(RuntimeError, f"value cannot be converted to type {self.dtype} without overflow")  # type: ignore[attr-defined]
+        raise _no_room(self)
     if type(value) is int:
         value = held(value, target)
     if isinstance(value, (np.generic, ndarray)):
         dtypes.from_numpy_dtype(value.dtype.newbyteorder("="))  # refuses objects, dates, structures
     return dtypes.astype(np.asarray(value), plain(target))  # type: ignore[no-any-return]
+
+
+def _no_room(self: Any) -> Exception:
+    """Why a complex number cannot be written into a real tensor."""
+    what = f"value cannot be converted to type {dtypes.machine_name(self.dtype)} without overflow"
+    return refusal(RuntimeError, what)
 
 
 def copy_into(target: Tensor, value: Tensor, name: str) -> Tensor:
@@ -90,10 +97,24 @@ def copy_into(target: Tensor, value: Tensor, name: str) -> Tensor:
     try:
         target.array[...] = value.array
     except ValueError:
-        raise cannot_expand(value.array.shape, shape) from None
+        raise (_mismatch if name == "copy_" else cannot_expand)(value.array.shape, shape) from None
     note = aliasing.note_part if _by_data(target) else aliasing.note_write
     note(target.array, name)
     return target
+
+
+def _mismatch(shape: Sequence[int], target: Sequence[int]) -> Exception:
+    """Why a tensor cannot be copied into another, in PyTorch's words."""
+    if len(shape) > len(target):
+        what = f"output with shape {list(target)} doesn't match the broadcast shape {list(shape)}"
+        return refusal(RuntimeError, what)
+    extra = len(target) - len(shape)
+    axis = max(i for i, n in enumerate(shape) if n not in (1, target[i + extra]))
+    return refusal(
+        RuntimeError,
+        f"The size of tensor a ({target[axis + extra]}) must match the size of tensor b ({shape[axis]}) at "
+        f"non-singleton dimension {axis + extra}",
+    )
 
 
 def _by_data(target: Tensor) -> bool:
@@ -161,7 +182,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 def fill_value(self: Any, value: Any, name: str) -> Tensor:
     """The one value that a tensor is filled with, as a 0-d tensor of its dtype."""
     if isinstance(value, Tensor) and value.array.dtype.kind == "c" and self.array.dtype.kind != "c":
-        raise refusal(RuntimeError, f"value cannot be converted to type {self.dtype} without overflow")
+        raise _no_room(self)
     check_range(value, plain(self.array.dtype))
     number = value_for(self, value, "fill")
     if number.array.ndim:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy import ndarray
 
 from pellucid.core import modes
-from pellucid.core.careful import MULTI_VIEW
+from pellucid.core.careful import MULTI_VIEW, made_under
 from pellucid.core.primitive import BOUND, TABLE, general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
@@ -77,7 +77,7 @@ def _views(row: Row, input: Any, indices: Indices) -> tuple[Any, ...]:
     mode = modes.current()
     if isinstance(input, Tensor) and not (mode.inference and input.is_inference()):
         step = TABLE["slice"]
-        forbids = MULTI_VIEW.format(row.__name__) if mode.grad else f"it was made under {mode.by or 'no_grad'}"
+        forbids = MULTI_VIEW.format(row.__name__) if mode.grad else made_under(mode)
         for part, index in zip(parts, indices, strict=True):
             part.window = view_of(input, step, (index,), forbids)
             if not mode.grad:
@@ -278,7 +278,7 @@ def _split_along(name: str, axis: int, rank: int) -> None:
         if input.ndim < rank:
             raise refusal(
                 RuntimeError,
-                f"torch.{name} requires a tensor with at least {rank} dimension{'s' * (rank > 1)}, but got a tensor "
+                f"torch.{name} requires a tensor with at least {rank} dimension, but got a tensor "
                 f"with {input.ndim} dimensions!",
             )
         along = 0 if name == "hsplit" and input.ndim == 1 else axis

@@ -77,6 +77,13 @@ class Batched(Kind):
         stack = pattern(self.value)
         return stack[0] if len(stack) else np.empty(self.shape, plain(self.dtype))
 
+    def why_no_values(self, what: str) -> str:
+        if what == "item()":
+            words = "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item()"
+        else:
+            words = "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow"
+        return f"{words}: inside of vmap a tensor stands for many values"
+
     def detached(self) -> Any:
         return Batched(self.value.detached(), self.level) if isinstance(self.value, Kind) else self
 

@@ -257,8 +257,9 @@ def enter(primal: Tensor, tangent: Tensor, level: int) -> Tensor:
     if tuple(primal.array.shape) != tuple(tangent.array.shape):
         raise RuntimeError(
             explain(
-                f"Expected tangent of the shape of its primal, {tuple(primal.array.shape)}, "
-                f"got {tuple(tangent.array.shape)}",
+                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is "
+                f"not supported. Tensor is of size {list(primal.array.shape)} while the given forward gradient is of "
+                f"size {list(tangent.array.shape)}.",
                 str(here()),
                 "a tangent says how every element of the primal moves",
             )

@@ -54,7 +54,7 @@ constant_pad_row = bind(
 def _pads_of(name: str, input: Any, pad: Any) -> Pads:
     """The pads by dimension, checked."""
     given = tuple(map(as_int, pad))
-    expect(len(given) % 2 == 0, f"{name}: Length of pad must be even but instead it equals {len(given)}")
+    expect(len(given) % 2 == 0, f"{name}: Padding length must be divisible by 2, but it is {len(given)}")
     if len(given) > 2 * input.ndim:
         what = "Padding length too large. Length of pad should be no more than twice the number of dimensions"
         raise refusal(RuntimeError, f"{name}: {what}, got {len(given)} for an input of {input.ndim} dimensions")
