@@ -191,17 +191,23 @@ def met(p: Primitive, inputs: Sequence[Any]) -> list[Tensor]:
         return tensors
     if p.dtypes == "numbers":
         _refuse_truth(operands)
-    for i, value in enumerate(inputs):
-        if not isinstance(value, OURS):
-            argument = "input" if i == 0 else "other"
-            what = f"{as_written(p.name)}(): argument '{argument}' (position {i + 1}) must be Tensor, not"
-            raise TypeError(
-                explain(f"{what} {type(value).__name__}", here().text, try_="wrap it with torch.tensor(...)")
-            )
-    target = dtypes.promote(operands)
+    try:
+        target = dtypes.promote(operands)
+    except TypeError:
+        _refuse_strangers(p, inputs)
+        raise
     if p.dtypes == "float" and target.kind in "biu":
         target = dtypes.default_float()
     return [_as(value, target) for value in inputs]
+
+
+def _refuse_strangers(p: Primitive, inputs: Sequence[Any]) -> None:
+    """Name the argument that is neither a tensor nor a number."""
+    for i, value in enumerate(inputs):
+        if not isinstance(value, OURS):
+            argument = f"argument '{'other' if i else 'input'}' (position {i + 1})"
+            what = f"{as_written(p.name)}(): {argument} must be Tensor, not {type(value).__name__}"
+            raise TypeError(explain(what, here().text, try_="wrap it with torch.tensor(...)")) from None
 
 
 def _as(value: Any, target: np.dtype) -> Tensor:
