@@ -284,11 +284,12 @@ def compute(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> A
 def computed(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Run a row's forward on ndarrays of any dtype."""
     try:
-        if p.dtypes != "any" and arrays and arrays[0].dtype.itemsize <= 2:
-            if arrays[0].dtype in dtypes.FLOAT8:
-                _refuse_float8(p, arrays[0].dtype)
+        if p.dtypes != "any" and arrays:
+            dtype = arrays[0].dtype
+            if dtype in HALVES:
                 return in_float32(p, arrays, params)
-            if arrays[0].dtype in HALVES:
+            if dtype.itemsize == 1 and dtype in dtypes.FLOAT8:
+                _refuse_float8(p, dtype)
                 return in_float32(p, arrays, params)
         y = p.forward(arrays, *params) if p.variadic else p.forward(*arrays, *params)
     except Exception as error:
@@ -299,7 +300,7 @@ def computed(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> 
 def in_float32(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Half precision is stored in 16 bits and computed in 32, as PyTorch does on the CPU."""
     half = arrays[0].dtype
-    wide = tuple(array.astype(FLOAT32) if array.dtype == half or array.dtype in HALVES else array for array in arrays)
+    wide = tuple(array.astype(FLOAT32) if array.dtype in HALVES or array.dtype == half else array for array in arrays)
     if p.name in WITH_ROUNDED_NUMBERS:
         params = tuple(float(half.type(value)) if type(value) is float else value for value in params)
     if p.name in IN_HALVES:
@@ -321,7 +322,9 @@ def rounded(y: Any, half: np.dtype) -> Any:
 
 def _narrow(y: Any, half: np.dtype) -> Any:
     y = np.asarray(y)
-    return dtypes.astype(y, half) if y.dtype == FLOAT32 else y
+    if y.dtype != FLOAT32:
+        return y
+    return y.astype(half) if half.itemsize == 2 else dtypes.astype(y, half)
 
 
 def _refuse_float8(p: Primitive, dtype: np.dtype) -> None:
