@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pellucid
 from pellucid import dtypes
 from pellucid.dtypes import (
     ALL_DTYPES,
     DTYPE_NAMES,
+    FLOAT8,
     Size,
     as_dtype,
     as_numpy_dtype,
@@ -138,7 +140,7 @@ def test_a_dtype_copies_and_pickles_to_itself(of: dtype) -> None:
 
 
 def test_a_dtype_is_hashable_and_immutable() -> None:
-    assert len(set(ALL_DTYPES)) == len(ALL_DTYPES) == 15
+    assert len(set(ALL_DTYPES)) == len(ALL_DTYPES) == 20
     with pytest.raises(AttributeError, match="not writable"):
         float32.itemsize = 3
     with pytest.raises(AttributeError, match="no attribute 'x'"):
@@ -662,3 +664,47 @@ def test_products_of_halves_and_numbers_have_higher_derivatives() -> None:
     (second,) = pellucid.autograd.grad(first.sum(), x)
     assert first.dtype == second.dtype == pellucid.bfloat16
     assert second.float().tolist() == [6.875, 6.875, 6.875]  # 2 * 3.4445, rounded
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("of", sorted(FLOAT8, key=str), ids=str)
+def test_eight_bits_are_rounded_to_as_in_torch(torch: Any, of: np.dtype[Any]) -> None:
+    random = np.random.default_rng(0)
+    every = random.integers(0, 2**32, 200_000, np.uint32)  # all bit patterns, NaN and infinities among them
+    ties = np.arange(0x1_0000, dtype=np.uint32) << 16
+    wide = np.concatenate([every, ties, ties + 1, ties - 1]).view(np.float32)
+    with np.errstate(all="ignore"):
+        sources = [wide, wide.astype(np.float64), wide.astype(np.float16), np.arange(-600, 600)]
+    for source in sources:
+        theirs = torch.from_numpy(source).to(getattr(torch, of.name)).view(torch.uint8).numpy()
+        ours = pellucid.from_numpy(source).to(getattr(pellucid, of.name)).view(pellucid.uint8).numpy()
+        kept = ~np.isnan(source)  # which of its NaNs is nobody's concern
+        np.testing.assert_array_equal(ours[kept], theirs[kept])
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("of", sorted(FLOAT8, key=str), ids=str)
+def test_eight_bits_are_read_as_in_torch(torch: Any, of: np.dtype[Any]) -> None:
+    every = np.arange(256, dtype=np.uint8)
+    for goal in ("float32", "float64", "float16", "bfloat16", "bool", "complex64"):
+        theirs = torch.from_numpy(every).view(getattr(torch, of.name)).to(getattr(torch, goal))
+        ours = pellucid.from_numpy(every).view(getattr(pellucid, of.name)).to(getattr(pellucid, goal))
+        wide = "complex64" if goal == "complex64" else "float32"
+        np.testing.assert_array_equal(ours.to(getattr(pellucid, wide)).numpy(), theirs.to(getattr(torch, wide)).numpy())
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["xlogy", "xlog1py", "entr", "logit", "cube"])
+def test_bfloat16_is_rounded_on_the_way_as_in_torch(torch: Any, name: str) -> None:
+    every = np.arange(65536, dtype=np.uint16)
+    calls: dict[str, Callable[[Any, Any], Any]] = {
+        "xlogy": lambda library, x: library.xlogy(x, x.flip(0).abs()),
+        "xlog1py": lambda library, x: library.special.xlog1py(x, x.flip(0).abs()),
+        "entr": lambda library, x: library.special.entr(x),
+        "logit": lambda library, x: library.logit(x),
+        "cube": lambda library, x: x**3,
+    }
+    theirs = calls[name](torch, torch.from_numpy(every.view(np.int16)).view(torch.bfloat16)).float().numpy()
+    with np.errstate(all="ignore"):
+        ours = calls[name](pellucid, pellucid.from_numpy(every).view(pellucid.bfloat16)).float().numpy()
+    np.testing.assert_array_equal(ours, theirs)

@@ -349,34 +349,47 @@ MISTAKES = {
     "a column of targets": (lambda: F.cross_entropy(SCORES, torch.zeros(4, 1).long()), RuntimeError, "squeeze(1)"),
     "one-hot targets": (lambda: F.cross_entropy(SCORES, torch.zeros(4, 3).long()), RuntimeError, "argmax(1)"),
     "logits for chances": (
-        lambda: F.binary_cross_entropy(torch.tensor([1.5]), torch.ones(1)), RuntimeError, "_with_logits",
+        lambda: F.binary_cross_entropy(torch.tensor([1.5]), torch.ones(1)),
+        RuntimeError,
+        "_with_logits",
     ),
     "a column of chances": (
-        lambda: F.binary_cross_entropy(torch.ones(4, 1), torch.ones(4)), ValueError, "target.view_as(input)",
+        lambda: F.binary_cross_entropy(torch.ones(4, 1), torch.ones(4)),
+        ValueError,
+        "target.view_as(input)",
     ),
     "a loss called at once": (
-        lambda: torch.nn.CrossEntropyLoss(SCORES, torch.tensor([0, 1, 2, 1])), RuntimeError, "CrossEntropyLoss()(input",
+        lambda: torch.nn.CrossEntropyLoss(SCORES, torch.tensor([0, 1, 2, 1])),
+        RuntimeError,
+        "CrossEntropyLoss()(input",
     ),
     "numbers of NumPy": (
-        lambda: torch.nn.Linear(3, 2)(torch.ones(2, 3, dtype=torch.float64)), RuntimeError, "x.float()",
+        lambda: torch.nn.Linear(3, 2)(torch.ones(2, 3, dtype=torch.float64)),
+        RuntimeError,
+        "x.float()",
     ),
     "no super().__init__()": (Unready, AttributeError, "Unready.__init__ has not called super().__init__() yet"),
     "no forward": (lambda: torch.nn.Module()(1), NotImplementedError, "def forward(self, x)"),
     "layers in a list": (lambda: torch.optim.SGD(Layers().parameters(), 0.1), ValueError, "nn.ModuleList"),
     "another size in the file": (
-        lambda: torch.nn.Linear(2, 3).load_state_dict(torch.nn.Linear(4, 3).state_dict()), RuntimeError,
+        lambda: torch.nn.Linear(2, 3).load_state_dict(torch.nn.Linear(4, 3).state_dict()),
+        RuntimeError,
         "build the model with the sizes in the file",
     ),
     "ragged batches": (lambda: torch.stack([torch.ones(2), torch.ones(3)]), RuntimeError, "pad_sequence"),
     "no room": (lambda: torch.ones(2, 3).view(4, 2), RuntimeError, "has room for 8 elements, not for 6"),
     "no such class": (
-        lambda: F.one_hot(torch.tensor([3]), 3), RuntimeError, "the largest is 3, num_classes is 3",
+        lambda: F.one_hot(torch.tensor([3]), 3),
+        RuntimeError,
+        "the largest is 3, num_classes is 3",
     ),
     "no data": (
-        lambda: torch.utils.data.DataLoader([], shuffle=True), ValueError, "the dataset is empty: its length is 0",
+        lambda: torch.utils.data.DataLoader([], shuffle=True),
+        ValueError,
+        "the dataset is empty: its length is 0",
     ),
     "heads": (lambda: torch.nn.MultiheadAttention(10, 3), AssertionError, "10 is not by 3"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -402,3 +415,61 @@ class Pictures:
 def test_the_error_of_a_worker_is_shown_in_lines():
     text = message(lambda: list(torch.utils.data.DataLoader(Pictures(), num_workers=1)), KeyError)
     assert "\nKeyError: 'picture 0'" in text and "\\n" not in text
+
+
+F = torch.nn.functional
+WORDS = {
+    "item in vmap": (
+        lambda: torch.vmap(lambda x: x.item())(torch.ones(2)),
+        "vmap: It looks like you're calling .item() on a",
+    ),
+    "if in vmap": (lambda: torch.vmap(lambda x: x if x > 0 else -x)(torch.ones(2)), "data-dependent control flow"),
+    "tangent": (
+        lambda: torch.func.jvp(torch.sin, (torch.ones(2),), (torch.ones(3),)),
+        "Trying to set a forward gradient that has a different size than that of the original Tensor",
+    ),
+    "names": (
+        lambda: torch.func.functional_call(torch.nn.Linear(2, 1), {"wrong": torch.ones(1)}, torch.ones(2), strict=True),
+        "Error(s) in reparametrizing for Linear:\n\tUnexpected key(s): 'wrong'.\n\tMissing key(s): 'bias', 'weight'.",
+    ),
+    "copy": (
+        lambda: torch.zeros(4).copy_(torch.ones(3)),
+        "The size of tensor a (4) must match the size of tensor b (3) at non-singleton dimension 0",
+    ),
+    "overflow": (
+        lambda: torch.zeros(2, dtype=torch.float16).fill_(-1e9),
+        "value cannot be converted to type c10::Half without overflow",
+    ),
+    "one of several views": (
+        lambda: (torch.ones(4, requires_grad=True) * 1).split(2)[0].mul_(3),
+        "This view is the output of a function that returns multiple views",
+    ),
+    "sources": (
+        lambda: torch.zeros(3, 5).scatter(0, torch.tensor([[0, 1]]), torch.ones(2, 5, 2)),
+        "Index tensor must have the same number of dimensions as src tensor",
+    ),
+    "pools": (
+        lambda: F.max_pool2d(torch.ones(1, 1, 2, 2), 3),
+        "Given input size: (1x2x2). Calculated output size: (1x0x0)",
+    ),
+    "pads": (
+        lambda: F.max_pool2d(torch.ones(1, 1, 4, 4), 2, padding=2),
+        "pad should be at most half of effective kernel size",
+    ),
+    "dilations": (
+        lambda: F.conv1d(torch.ones(1, 1, 4), torch.ones(1, 1, 2), dilation=0),
+        "dilation should be greater than zero",
+    ),
+}
+
+
+@pytest.mark.parametrize(("run", "words"), WORDS.values(), ids=WORDS)
+def test_what_pytorch_says_is_said(run, words):
+    assert words in message(run)
+
+
+def test_a_stranger_is_called_by_the_place_it_stands_in():
+    assert "add(): argument 'other' (position 2) must be Tensor, not str" in message(
+        lambda: torch.add(torch.ones(2), "a"), TypeError
+    )
+    assert "sum(): argument 'input' (position 1) must be Tensor, not list" in message(lambda: torch.sum([1]), TypeError)

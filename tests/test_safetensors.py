@@ -322,7 +322,7 @@ HOSTILE = {
     "bytes and no tensor": file_of({}, EIGHT),
     "unknown type": file_of({"a": one("F31")}, EIGHT),
     "type of small letters": file_of({"a": one("f32")}, EIGHT),
-    "type of 8 bits": file_of({"a": one("F8_E4M3", (8,))}, EIGHT),
+    "type of 4 bits": file_of({"a": one("F4", (16,))}, EIGHT),
     "type in a list": file_of({"a": one(["F32"])}, EIGHT),
     "tensor is a number": file_of({"a": 3}, EIGHT),
     "missing field": file_of({"a": {"dtype": "F32", "shape": [2]}}, EIGHT),

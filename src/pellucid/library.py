@@ -22,9 +22,12 @@ from functools import cached_property, partial, update_wrapper
 from types import SimpleNamespace, UnionType
 from typing import Any, Union, get_args, get_origin
 
+import numpy as np
+
 from pellucid import dtypes, ops
 from pellucid.absent import absent
 from pellucid.core import modes
+from pellucid.core.aliasing import owner_of
 from pellucid.core.function import Function
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor
@@ -91,6 +94,7 @@ class CustomOpDef:
         self._rules: dict[str, Callable[..., Any]] = {}
         self._recorded: Any = None
         self._autocast: Any = None  # the dtype of its inputs under autocast
+        self._own_memory = False  # whether its results may not look at the memory of its arguments
         update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -123,7 +127,10 @@ class CustomOpDef:
     def _forward(self, *leaves: Any) -> Any:
         *given, call = leaves
         args, kwargs = tree_unflatten(given, call.arguments)
-        return call.split(self._function(*args, **kwargs))
+        result = self._function(*args, **kwargs)
+        if self._own_memory:
+            _check_apart(self._qualname, given, tree_leaves(result))
+        return call.split(result)
 
     def _keep(self, ctx: Any, leaves: tuple[Any, ...], output: Any) -> None:
         *given, ctx.whole_call = leaves
@@ -213,6 +220,28 @@ class CustomOpDef:
         return fn
 
 
+def _check_apart(name: str, given: Sequence[Any], results: Sequence[Any]) -> None:
+    """Refuse results that look at the memory of an argument or of another result: nobody could follow a write."""
+    memory = {id(owner_of(each.array)) for each in given if _in_memory(each)}
+    for each in filter(_in_memory, results):
+        owner = id(owner_of(each.array))
+        if owner in memory:
+            raise RuntimeError(
+                explain(
+                    f"{name}: The output of this custom operator (1) must not also be an input to this custom operator "
+                    "and (2) may not alias any inputs to this custom operator or other returns",
+                    str(here()),
+                    "autograd does not look inside a custom operator and could not follow a write to one of them",
+                    "return a copy: x.clone()",
+                )
+            )
+        memory.add(owner)
+
+
+def _in_memory(value: Any) -> bool:
+    return isinstance(value, Tensor) and isinstance(value.array, np.ndarray)
+
+
 def custom_op(
     name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: Any = (), device_types: Any = None,
     schema: str | None = None, **options: Any,
@@ -221,8 +250,8 @@ def custom_op(
     if fn is None:
         return lambda function: custom_op(name, function, mutates_args=mutates_args)
     made = _registered(name, fn)
-    if not mutates_args:  # what writes to its arguments has to get them themselves
-        made._record()
+    made._own_memory = True
+    made._record()
     return made
 
 

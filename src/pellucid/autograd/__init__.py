@@ -164,6 +164,17 @@ def _batched(
     """One walk for a whole batch of output gradients."""
     from pellucid.transforms.batch import batched_seed, unbatch
 
+    for i, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
+        if gradient is not None and tuple(gradient.shape[1:]) != tuple(root.shape):
+            raise RuntimeError(
+                explain(
+                    "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                    "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
+                    f"output, but a mismatch was detected: grad_output[{i}] has a shape of {gradient.shape} and "
+                    f"output[{i}] has a shape of {root.shape}.",
+                    str(here()),
+                )
+            )
     seeds, size, level = batched_seed(gradients)
     found = engine.gradients(roots, seeds, wanted, retain, create_graph)
     return tuple(unbatch(g, size, level) for g in found)

@@ -17,7 +17,7 @@ from pellucid.core.kinds import Kind, plain
 from pellucid.core.meta import Meta
 from pellucid.core.modes import Mode
 from pellucid.core.provenance import here
-from pellucid.core.tensor import Cut, Handle, Leaf, Node, Tensor, extra_of, step_over_pick, wrap
+from pellucid.core.tensor import Cut, Handle, Leaf, Node, Tensor, extra_of, nobody, step_over_pick, wrap
 from pellucid.core.views import current_array, current_node
 from pellucid.errors import explain
 
@@ -130,12 +130,8 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
             )
         self.node = None
         self.cut = Cut("requires_grad_(False)", here(), frozen=True)
-        self.cut.leaf, node.tensor = node, _nobody  # graphs of before fill no gradient while it is frozen
+        self.cut.leaf, node.tensor = node, nobody  # graphs of before fill no gradient while it is frozen
     return self
-
-
-def _nobody() -> None:
-    """What a leaf says whose tensor is frozen: there is none to fill."""
 
 
 def _thawed(tensor: Tensor) -> Leaf | None:
@@ -151,8 +147,9 @@ def _check_differentiable(tensor: Tensor) -> None:
     if np.dtype(tensor.array.dtype).kind in "biu":
         raise RuntimeError(
             explain(
-                f"Only Tensors of floating point and complex dtype can require gradients, not {tensor.dtype}",
+                "Only Tensors of floating point and complex dtype can require gradients",
                 str(here()),
+                f"only Tensors of floating point dtype can require gradients, this one holds {tensor.dtype}",
                 try_="convert it first, e.g. x.float()",
             )
         )
@@ -211,11 +208,14 @@ def _set_grad(self: Tensor, grad: Tensor | None) -> None:
                     str(here()),
                 )
             )
-        if grad.array.dtype != self.array.dtype:
+        wanted = backward.gradient_dtype(self)
+        if wanted is not None and grad.array.dtype != wanted:
             raise RuntimeError(
                 explain(
-                    f"attempting to assign a gradient with dtype '{grad.dtype}' to a tensor with dtype '{self.dtype}'",
+                    f"attempting to assign a gradient with dtype '{grad.dtype}' to a tensor with grad_dtype "
+                    f"'{dtypes.from_numpy_dtype(wanted)}'",
                     str(here()),
+                    "a gradient has its tensor's dtype, unless x.grad_dtype says otherwise",
                 )
             )
     elif self._grad is not None:
@@ -233,28 +233,47 @@ def _delete_grad(self: Tensor) -> None:
 setattr(Tensor, "grad", property(_get_grad, _set_grad, _delete_grad))  # noqa: B010 (mypy knows no attributes that come later)
 
 
-def _get_grad_dtype(self: Tensor) -> dtypes.dtype:
-    """The dtype that the gradient of a leaf has: its own.
+def _get_grad_dtype(self: Tensor) -> dtypes.dtype | None:
+    """The dtype that the gradient of a leaf has: its own, unless another one was asked for; None: as it arrives.
 
     >>> import pellucid as torch
-    >>> torch.ones(2, requires_grad=True).grad_dtype
-    torch.float32
+    >>> x = torch.ones(2, dtype=torch.bfloat16, requires_grad=True)
+    >>> x.grad_dtype
+    torch.bfloat16
+    >>> x.grad_dtype = torch.float32
+    >>> (2 * x).sum().backward()
+    >>> x.grad
+    tensor([2., 2.])
     """
     if self.node is not None and not isinstance(self.node, Leaf):
         raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
-    return dtypes.from_numpy_dtype(self.array.dtype)
+    wanted = backward.gradient_dtype(self)
+    return None if wanted is None else dtypes.from_numpy_dtype(wanted)
 
 
 def _set_grad_dtype(self: Tensor, wanted: dtypes.dtype | None) -> None:
-    if wanted is not _get_grad_dtype(self):
+    if not (wanted is None or isinstance(wanted, dtypes.dtype)):
+        raise RuntimeError(f"grad_dtype must be a torch.dtype or None, but got {type(wanted).__name__}")
+    if self.node is not None and not isinstance(self.node, Leaf):
+        raise RuntimeError("grad_dtype can only be set on leaf tensors.")
+    if wanted is _get_grad_dtype(self):
+        return
+    if wanted is not None and not (wanted.is_floating_point or wanted.is_complex):
+        raise RuntimeError(f"grad_dtype must be a floating-point or complex dtype, but got {wanted}")
+    if self.node is None:
         raise NotImplementedError(
+            explain("grad_dtype of a tensor that does not require grad", str(here()), try_="requires_grad_() it first")
+        )
+    if wanted is not None and self._grad is not None and self._grad.dtype is not wanted:
+        raise RuntimeError(
             explain(
-                f"a gradient of {wanted} for a tensor of {dtypes.from_numpy_dtype(self.array.dtype)}",
+                f"Cannot set grad_dtype to '{wanted}' because there is already a gradient with dtype "
+                f"'{self._grad.dtype}'",
                 str(here()),
-                "gradients have the dtype of their tensor",
-                "x.grad.to(dtype) after backward",
+                try_="clear it first: x.grad = None",
             )
         )
+    extra_of(self.node).gradient_dtype = None if wanted is None else wanted.numpy
 
 
 setattr(Tensor, "grad_dtype", property(_get_grad_dtype, _set_grad_dtype))  # noqa: B010 (mypy knows no attributes that come later)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from pellucid import dtypes
 from pellucid.core import aliasing, large, modes
 from pellucid.core.departures import RUNS
 from pellucid.core.hooks import Watch, after_node, as_tensor, before_node, on_gradient, post_accumulate, tell_backward
@@ -27,7 +28,7 @@ from pellucid.core.large import LARGE, added_up, gather, leading_sum
 from pellucid.core.primitive import BOUND, same
 from pellucid.core.provenance import getframe, here, outside
 from pellucid.core.saved import by_rules, saved_values, second_backward
-from pellucid.core.tensor import ACCUMULATE, Bundle, Freed, GivenBack, Leaf, Node, Tensor, extra_of, wrap
+from pellucid.core.tensor import ACCUMULATE, OWN_DTYPE, Bundle, Freed, GivenBack, Leaf, Node, Tensor, extra_of, wrap
 from pellucid.core.views import current_node
 from pellucid.errors import explain
 
@@ -301,7 +302,9 @@ def prepared(tensor: Tensor, g: Any, create_graph: bool) -> Write:
     if old is None and type(g) is ndarray and g.dtype is tensor.array.dtype:  # by far the most frequent
         return SET_GRAD, tensor, wrap(own(g))
     if create_graph:
-        g = dense(g if g.array.dtype == tensor.array.dtype else g.to(tensor.dtype))
+        if g.array.dtype != tensor.array.dtype and (wanted := gradient_dtype(tensor)) is not None:
+            g = g.to(dtypes.from_numpy_dtype(wanted))
+        g = dense(g)
         return SET_GRAD, tensor, (g if old is None else old + g)
     if isinstance(g, Kind) or isinstance(tensor.array, Kind):
         return SET_GRAD, tensor, wrap(g if old is None else old.array + g)
@@ -368,7 +371,7 @@ def one_for(tensor: Tensor) -> Any:
         )
     if np.dtype(array.dtype).kind == "c":
         raise RuntimeError(
-            explain("grad can be computed only for real scalar outputs but got a complex one", str(here()))
+            explain(f"grad can be implicitly created only for real scalar outputs but got {tensor.dtype}", str(here()))
         )
     if type(array) is not ndarray:
         return BOUND["zeros_like"](array) + 1
@@ -553,8 +556,17 @@ def dense(g: Tensor) -> Tensor:
 
 
 def of_dtype(g: Any, tensor: Tensor) -> Any:
-    """A gradient in its tensor's dtype; of a real tensor it is real."""
+    """A gradient in its tensor's dtype, or the one that the tensor asked for; of a real tensor it is real."""
     dtype = tensor.array.dtype
     if g.dtype is dtype or g.dtype == dtype:
         return g
+    dtype = gradient_dtype(tensor)
+    if dtype is None or g.dtype == dtype:
+        return g
     return (g if dtype.kind == "c" else np.real(g)).astype(dtype)
+
+
+def gradient_dtype(tensor: Tensor) -> Any:
+    """The dtype of a tensor's gradient: its own, unless `x.grad_dtype` said otherwise (None: whatever arrives)."""
+    extra = None if tensor.node is None else tensor.node.extra
+    return tensor.array.dtype if extra is None or extra.gradient_dtype is OWN_DTYPE else extra.gradient_dtype

@@ -5,7 +5,7 @@ kinds of array (Dual, Batched, Traced) take over, modes and observers have their
 """
 
 import opcode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from types import FrameType
 from typing import Any
@@ -20,10 +20,10 @@ from pellucid.core.keep import keeper
 from pellucid.core.kinds import Kind, layers, plain
 from pellucid.core.modes import Mode
 from pellucid.core.packing import note_exposed, pack
-from pellucid.core.primitive import BOUND, TABLE, Primitive, conjugated
+from pellucid.core.primitive import BOUND, TABLE, Primitive, as_written, conjugated
 from pellucid.core.provenance import Place, getframe, here, outside
 from pellucid.core.tensor import Node, Tensor, pick, wrap
-from pellucid.core.views import current_array, current_node, shares_memory, view_of
+from pellucid.core.views import current_array, current_node, lead_nowhere, shares_memory, view_of
 from pellucid.errors import explain
 
 FLOAT32 = np.dtype(np.float32)
@@ -143,7 +143,7 @@ def on_arrays(p: Primitive, inputs: tuple[Any, ...], params: tuple[Any, ...]) ->
     bad = next(value for value in inputs)
     raise TypeError(
         explain(
-            f"{p.name}(): argument 'input' (position 1) must be Tensor, not {type(bad).__name__}",
+            f"{as_written(p.name)}(): argument 'input' (position 1) must be Tensor, not {type(bad).__name__}",
             here().text,
             try_="wrap it with torch.tensor(...)",
         )
@@ -190,10 +190,23 @@ def met(p: Primitive, inputs: Sequence[Any]) -> list[Tensor]:
         return tensors
     if p.dtypes == "numbers":
         _refuse_truth(operands)
-    target = dtypes.promote(operands)
+    try:
+        target = dtypes.promote(operands)
+    except TypeError:
+        _refuse_strangers(p, inputs)
+        raise
     if p.dtypes == "float" and target.kind in "biu":
         target = dtypes.default_float()
     return [_as(value, target) for value in inputs]
+
+
+def _refuse_strangers(p: Primitive, inputs: Sequence[Any]) -> None:
+    """Name the argument that is neither a tensor nor a number."""
+    for i, value in enumerate(inputs):
+        if not isinstance(value, OURS):
+            argument = f"argument '{'other' if i else 'input'}' (position {i + 1})"
+            what = f"{as_written(p.name)}(): {argument} must be Tensor, not {type(value).__name__}"
+            raise TypeError(explain(what, here().text, try_="wrap it with torch.tensor(...)")) from None
 
 
 def _as(value: Any, target: np.dtype) -> Tensor:
@@ -270,8 +283,13 @@ def compute(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> A
 def computed(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Run a row's forward on ndarrays of any dtype."""
     try:
-        if p.dtypes != "any" and arrays and arrays[0].dtype in HALVES:
-            return in_float32(p, arrays, params)
+        if p.dtypes != "any" and arrays:
+            dtype = arrays[0].dtype
+            if dtype in HALVES:
+                return in_float32(p, arrays, params)
+            if dtype.itemsize == 1 and dtype in dtypes.FLOAT8:
+                _refuse_float8(p, dtype)
+                return in_float32(p, arrays, params)
         y = p.forward(arrays, *params) if p.variadic else p.forward(*arrays, *params)
     except Exception as error:
         raise explained(p, arrays, params, error) from None
@@ -281,18 +299,48 @@ def computed(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> 
 def in_float32(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Half precision is stored in 16 bits and computed in 32, as PyTorch does on the CPU."""
     half = arrays[0].dtype
-    wide = tuple(array.astype(FLOAT32) if array.dtype in HALVES else array for array in arrays)
+    wide = tuple(array.astype(FLOAT32) if array.dtype in HALVES or array.dtype == half else array for array in arrays)
     if p.name in WITH_ROUNDED_NUMBERS:
         params = tuple(float(half.type(value)) if type(value) is float else value for value in params)
+    if p.name in IN_HALVES:
+        return _narrow(IN_HALVES[p.name](half, *wide, *params), half)
     y = p.forward(wide, *params) if p.variadic else p.forward(*wide, *params)
     if p.outputs != 1:
         return tuple(_narrow(part, half) for part in y)
     return _narrow(y, half)
 
 
+# The rows in which PyTorch rounds on the way in half precision: forward(half, *arrays, *params), of float32 arrays.
+IN_HALVES: dict[str, Callable[..., Any]] = {}
+
+
+def rounded(y: Any, half: np.dtype) -> Any:
+    """Float32 numbers as half precision holds them."""
+    return _narrow(y, half).astype(FLOAT32)
+
+
 def _narrow(y: Any, half: np.dtype) -> Any:
     y = np.asarray(y)
-    return y.astype(half) if y.dtype == FLOAT32 else y
+    if y.dtype != FLOAT32:
+        return y
+    return y.astype(half) if half.itemsize == 2 else dtypes.astype(y, half)
+
+
+def _refuse_float8(p: Primitive, dtype: np.dtype) -> None:
+    """Eight bits are for storing: PyTorch computes next to nothing with them."""
+    if p.name not in OF_FLOAT8:
+        kind = dtypes.from_numpy_dtype(dtype)
+        raise NotImplementedError(
+            explain(
+                f"\"{p.name}\" not implemented for '{dtypes.scalar_name(kind)}'",
+                here().text,
+                "floats of eight bits store numbers, nothing is computed in them",
+                "compute in a wider type: x.to(torch.float32)",
+            )
+        )
+
+
+OF_FLOAT8 = frozenset(("abs", "bmm", "cat", "eq", "matmul", "mm", "ne", "stack"))
 
 
 # --- record
@@ -368,8 +416,10 @@ def _output(
     out = joined(p, tensors, node, which, y, mode)
     made_for_inference = mode.inference and out.cut is mode
     if p.view and not made_for_inference and shares_memory(y, tensors[0].array):
-        forbids = "" if mode.grad else f"it was made under {mode.by or 'no_grad'}"
+        forbids = "" if mode.grad else made_under(mode)
         out.window = view_of(tensors[0], p, params, forbids or (MULTI_VIEW.format(p.name) if p.outputs != 1 else ""))
+        if forbids:
+            lead_nowhere(out)
     return out
 
 
@@ -387,7 +437,12 @@ def joined(
     return wrap(y, node if p.outputs == 1 else pick(node, *which, tuple(y.shape)))
 
 
-MULTI_VIEW = "it is one of several views that {} returned"
+def made_under(mode: Mode) -> str:
+    """Why a view that was made while nothing was recorded cannot be written to later."""
+    return f"A view was created in {'inference' if mode.inference else 'no_grad'} mode and is being modified inplace"
+
+
+MULTI_VIEW = "This view is the output of a function that returns multiple views: it is one of those that {} returned"
 
 
 def _why_cut(p: Primitive, tensors: Sequence[Tensor], mode: Mode) -> Any:

@@ -7,8 +7,9 @@ import numpy as np
 
 from pellucid.core import modes
 from pellucid.core.attention import first_bad
-from pellucid.core.kinds import Kind
-from pellucid.core.tensor import ACCUMULATE, Node, Tensor, wrap
+from pellucid.core.kinds import Kind, plain
+from pellucid.core.primitive import BOUND
+from pellucid.core.tensor import ACCUMULATE, OWN_DTYPE, Node, Tensor, wrap
 from pellucid.errors import AnomalyError, explain
 
 
@@ -26,6 +27,8 @@ def on_gradient(node: Node, g: Any, create_graph: bool) -> Any:
     """Run the hooks that see the gradient of a tensor; of a leaf also its node's, which has nothing to run itself."""
     extra = node.extra
     assert extra is not None
+    if extra.gradient_dtype is not OWN_DTYPE and extra.gradient_dtype is not None:
+        g = cast(g, extra.gradient_dtype, create_graph)
     if extra.on_gradient:
         with modes.recording(create_graph):
             for hook in list(extra.on_gradient.values()):
@@ -33,6 +36,13 @@ def on_gradient(node: Node, g: Any, create_graph: bool) -> Any:
                 if changed is not None:
                     g = _like(checked(changed, as_tensor(g), hook, node), create_graph)
     return before_node(node, g, create_graph) if extra.before and node.primitive is ACCUMULATE else g
+
+
+def cast(g: Any, dtype: np.dtype, create_graph: bool) -> Any:
+    """A gradient in the dtype that its leaf asked for (`x.grad_dtype`), before any hook sees it."""
+    seen = as_tensor(g)
+    with modes.recording(create_graph):
+        return _like(BOUND["cast"](seen, dtype, plain(seen.array.dtype)), create_graph)
 
 
 def before_node(node: Node, g: Any, create_graph: bool) -> Any:

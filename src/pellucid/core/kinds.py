@@ -78,10 +78,14 @@ class Kind(Operators):
             explain(
                 f"{what} needs the values of a {type(self).__name__} array, which has none of its own",
                 str(here()),
-                "inside a transformed function a tensor stands for many values, or for values not known yet",
+                self.why_no_values(what),
                 "use tensor operations instead, e.g. torch.where instead of `if`",
             )
         )
+
+    def why_no_values(self, what: str) -> str:
+        """Why Python code cannot look at the values."""
+        return "inside a transformed function a tensor stands for many values, or for values not known yet"
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TypeError(f"a {type(self).__name__} array has no values of its own to give to NumPy")

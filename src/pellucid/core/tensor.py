@@ -77,6 +77,9 @@ class Hooks(OrderedDict[int, Callable[..., Any]]):
         return handle
 
 
+OWN_DTYPE = "own"  # a gradient has the dtype of its tensor
+
+
 class Extra:
     """What few nodes carry: hooks, a tensor that wants its gradient kept, fingerprints of exposed memory."""
 
@@ -84,6 +87,7 @@ class Extra:
         "after",
         "before",
         "fingerprints",
+        "gradient_dtype",
         "metadata",
         "on_gradient",
         "post_accumulate",
@@ -98,6 +102,7 @@ class Extra:
         self.post_accumulate = Hooks()  # of a leaf: called with the tensor once .grad is there
         self.retain: weakref.ref[Tensor] | None = None
         self.fingerprints: list[tuple[np.ndarray, int]] = []
+        self.gradient_dtype: Any = OWN_DTYPE  # of a leaf: the NumPy dtype of its gradient; None: as it arrives
         self.metadata: dict[Any, Any] = {}
         self.unpack: Callable[[Any], Any] | None = None  # saved-tensor hooks: how to get a kept value back
 
@@ -193,6 +198,10 @@ class Leaf(Node):
     def variable(self) -> "Tensor | None":
         """The tensor whose `.grad` this node fills."""
         return self.tensor()
+
+
+def nobody() -> None:
+    """What a leaf says whose tensor is frozen, or a view made under no_grad: there is no gradient to fill."""
 
 
 def _accumulate(*_: Any) -> Any:  # pragma: no cover (a row must have a forward; nothing runs this one)

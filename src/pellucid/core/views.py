@@ -8,7 +8,7 @@ from pellucid.core import aliasing, modes
 from pellucid.core.kinds import Kind
 from pellucid.core.primitive import BOUND, Primitive
 from pellucid.core.provenance import here
-from pellucid.core.tensor import Node, Tensor, View, extra_of, wrap
+from pellucid.core.tensor import Leaf, Node, Tensor, View, extra_of, nobody, wrap
 from pellucid.errors import explain
 
 
@@ -79,3 +79,14 @@ def view_of(input: Tensor, p: Primitive, params: tuple[Any, ...], forbids: str =
     if before is None:
         return View(input, ((p, params),), forbids)
     return View(before.base, (*before.steps, (p, params)), before.forbids or forbids)
+
+
+def lead_nowhere(tensor: Tensor) -> None:
+    """Let a view that was made while nothing was recorded require grad if its base does, as PyTorch has it.
+
+    It is a leaf then, but one that no gradient is given to.
+    """
+    view = tensor.window
+    if view is not None and view.base.node is not None and tensor.array.dtype.kind not in "biu":
+        tensor.node = Leaf(tensor, here())
+        tensor.node.tensor = nobody

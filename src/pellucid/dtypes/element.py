@@ -22,6 +22,11 @@ __all__ = [
     "complex128",
     "double",
     "dtype",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
     "float16",
     "float32",
     "float64",
@@ -32,6 +37,7 @@ __all__ = [
     "int32",
     "int64",
     "long",
+    "machine_name",
     "scalar_name",
     "short",
     "uint8",
@@ -77,6 +83,8 @@ class dtype(Immutable):
         >>> float32.abbr, bfloat16.abbr, uint8.abbr, bool_.abbr
         ('f32', 'bf16', 'u8', 'b8')
         """
+        if self.name.startswith("float8"):
+            return f"f{self.name.removeprefix('float').replace('_', '')}"
         letters = self.name.rstrip("0123456789")
         return f"{'bf' if letters == 'bfloat' else letters[0]}{8 * self.itemsize}"
 
@@ -142,6 +150,12 @@ float64: Final = _define("float64", np.float64, "floating")
 complex64: Final = _define("complex64", np.complex64, "complex")
 complex128: Final = _define("complex128", np.complex128, "complex")
 
+float8_e4m3fn: Final = _define("float8_e4m3fn", ml_dtypes.float8_e4m3fn, "floating")
+float8_e4m3fnuz: Final = _define("float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz, "floating")
+float8_e5m2: Final = _define("float8_e5m2", ml_dtypes.float8_e5m2, "floating")
+float8_e5m2fnuz: Final = _define("float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz, "floating")
+float8_e8m0fnu: Final = _define("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, "floating", is_signed=False)
+
 half: Final = float16
 double: Final = float64
 short: Final = int16
@@ -206,10 +220,22 @@ _SCALAR_TYPE_NAMES: Final[dict[str, str]] = {
 def scalar_name(kind: dtype) -> str:
     """How PyTorch's messages call a dtype.
 
-    >>> scalar_name(int64), scalar_name(bfloat16)
-    ('Long', 'BFloat16')
+    >>> scalar_name(int64), scalar_name(bfloat16), scalar_name(float8_e5m2)
+    ('Long', 'BFloat16', 'Float8_e5m2')
     """
-    return _SCALAR_TYPE_NAMES[kind.name]
+    return _SCALAR_TYPE_NAMES.get(kind.name) or kind.name.capitalize()  # the floats of eight bits
+
+
+def machine_name(kind: dtype) -> str:
+    """How PyTorch's messages call the type of one number: by its name in C++.
+
+    >>> machine_name(int64), machine_name(float16), machine_name(complex64)
+    ('int64_t', 'c10::Half', 'c10::complex<float>')
+    """
+    parts = {"float32": "float", "float64": "double", "int32": "int", "bool": "bool"}
+    if kind.is_complex:
+        return f"c10::complex<{parts[kind.to_real().name]}>"
+    return parts.get(kind.name) or (f"c10::{scalar_name(kind)}" if kind.is_floating_point else f"{kind.name}_t")
 
 
 def from_numpy_dtype(numpy_dtype: NumpyDtype) -> dtype:

@@ -4,7 +4,21 @@ from collections.abc import Callable
 from typing import Final
 
 from pellucid.dtypes.constants import Immutable
-from pellucid.dtypes.element import DTYPE_NAMES, as_dtype, bfloat16, bool_, dtype, float16, float32, float64
+from pellucid.dtypes.element import (
+    DTYPE_NAMES,
+    as_dtype,
+    bfloat16,
+    bool_,
+    dtype,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
+    float16,
+    float32,
+    float64,
+)
 from pellucid.dtypes.promotion import get_default_dtype
 
 __all__ = ["finfo", "iinfo"]
@@ -15,6 +29,15 @@ _FLOAT_SHAPES: Final[dict[dtype, tuple[int, int, int, int]]] = {
     bfloat16: (16, 7, 127, 2),
     float32: (32, 23, 127, 6),
     float64: (64, 52, 1023, 15),
+}
+
+# Of eight bits, whose shapes follow no rule: the largest and smallest number, eps, the smallest normal number.
+_FLOAT8_LIMITS: Final[dict[dtype, tuple[float, float, float, float]]] = {
+    float8_e4m3fn: (448.0, -448.0, 0.125, 2.0**-6),
+    float8_e4m3fnuz: (240.0, -240.0, 0.125, 2.0**-7),
+    float8_e5m2: (57344.0, -57344.0, 0.25, 2.0**-14),
+    float8_e5m2fnuz: (57344.0, -57344.0, 0.125, 2.0**-15),  # the eps is PyTorch's: that of e4m3
+    float8_e8m0fnu: (2.0**127, 2.0**-127, 1.0, 2.0**-127),
 }
 
 
@@ -58,6 +81,11 @@ class finfo(_Limits):
 
     def __init__(self, type: object = None) -> None:
         found = (get_default_dtype() if type is None else as_dtype(type)).to_real()
+        if found in _FLOAT8_LIMITS:
+            largest, lowest, eps, smallest = _FLOAT8_LIMITS[found]
+            self._write(dtype=found.name, bits=8, eps=eps, max=largest, min=lowest)
+            self._write(tiny=smallest, smallest_normal=smallest, resolution=1.0)
+            return
         if found not in _FLOAT_SHAPES:
             raise TypeError(
                 f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{found!r}'"

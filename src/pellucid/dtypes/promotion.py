@@ -26,6 +26,7 @@ from pellucid.dtypes.element import (
     uint32,
     uint64,
 )
+from pellucid.dtypes.float8 import FLOAT8
 
 __all__ = [
     "can_cast", "default_complex", "default_float", "get_default_dtype", "promote", "promote_dtypes",
@@ -71,6 +72,8 @@ def set_default_dtype(d: dtype) -> None:
         raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
+    if d.numpy in FLOAT8:
+        raise TypeError(f"couldn't find storage object {scalar_name(d)}Storage: nothing is computed in eight bits")
     global _default_dtype
     _default_dtype = d
     # What a Python float promotes to is among the remembered answers.
@@ -128,6 +131,11 @@ def _work_out_promotion(left: dtype, right: dtype) -> dtype:
     """Apply torch's rule: the higher category wins; within one category, the wider type."""
     if left is right:
         return left
+    if left.numpy in FLOAT8 or right.numpy in FLOAT8:
+        raise RuntimeError(
+            "Promotion for Float8 Types is not supported, attempted to promote "
+            f"{scalar_name(left)} and {scalar_name(right)}"
+        )
     low, high = sorted((left, right), key=lambda each: _CATEGORY_ORDER[each.category])
     if high in _UNPROMOTED or (low in _UNPROMOTED and not high.is_floating_point):
         _refuse_promotion(left, right)
@@ -222,7 +230,7 @@ def _work_out_override(strong: dtype, weak: dtype) -> dtype:
     if strong.is_floating_point:
         return strong.to_complex()
     # The only lift with a refusal of its own is bool to a wide unsigned integer; promotion knows it.
-    return _work_out_promotion(strong, weak) if weak.category == "integer" else weak
+    return _work_out_promotion(strong, weak) if weak.category == "integer" or weak.numpy in FLOAT8 else weak
 
 
 def promote(operands: Iterable[Operand]) -> NumpyDtype:

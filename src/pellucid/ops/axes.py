@@ -13,7 +13,7 @@ from pellucid.core.primitive import multilinear
 from pellucid.core.record import bind
 from pellucid.core.tensor import Operators
 from pellucid.ops.arguments import ALL, Axes, Row, axes_of, axis_of, refusal, shifted, sizes_of
-from pellucid.ops.formats import in_order
+from pellucid.ops.formats import in_format, in_order
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.shape import reshape_row, reshaped_in_place
 from pellucid.ops.slicing import alias_row
@@ -228,7 +228,7 @@ def _flip(a: ndarray, axes: Axes) -> ndarray:
 
 flip_row = bind(
     multilinear(
-        "flip", _flip, lambda g, axes: flip_row(g, axes),
+        "flip", in_format(_flip), lambda g, axes: flip_row(g, axes),
         batch=lambda op, a, axes: op(a, shifted(axes)),
     )
 )  # fmt: skip
@@ -341,7 +341,7 @@ def _roll_batch(op: Row, a: Any, shifts: Axes, axes: Axes) -> Any:
 # no axes: the tensor is rolled as if it were flat
 roll_row = bind(
     multilinear(
-        "roll", in_order(_roll), lambda g, shifts, axes: roll_row(g, tuple(-n for n in shifts), axes),
+        "roll", in_format(in_order(_roll)), lambda g, shifts, axes: roll_row(g, tuple(-n for n in shifts), axes),
         batch=_roll_batch,
     )
 )  # fmt: skip

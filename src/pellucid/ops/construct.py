@@ -141,6 +141,8 @@ def _from_array(array: np.ndarray, wanted: np.dtype | None) -> np.ndarray:
     source = dtypes.from_numpy_dtype(array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")).numpy
     array = _real_for(array.astype(source, copy=False), wanted or source)
     with np.errstate(over="ignore", invalid="ignore"):
+        if wanted in dtypes.FLOAT8:
+            array = dtypes.astype(array, wanted)
         return np.array(array.astype(wanted or source, copy=False), order="C")  # numbers of arrays wrap around
 
 

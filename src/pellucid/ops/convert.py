@@ -25,9 +25,7 @@ from pellucid.ops.operation import call, named, operation
 def _astype(a: ndarray, dtype: np.dtype, source: np.dtype) -> ndarray:
     if a.dtype.kind == "c" and dtype.kind not in "cb":
         a = a.real
-    if a.dtype == np.float64 and dtype.itemsize == 2 and dtype.kind in "fV":
-        a = a.astype(np.float32)  # PyTorch rounds twice on the way to half precision
-    return a.astype(dtype)
+    return a.astype(dtype) if dtype.itemsize > 2 else dtypes.astype(a, dtype)
 
 
 cast_row = bind(
@@ -41,6 +39,8 @@ cast_row = bind(
 def _copied(a: ndarray, order: Any) -> ndarray:
     if order == CHANNELS_LAST:
         return channels_last_copy(a)
+    if order == "K" and 0 in a.strides:
+        order = "C"  # of an expanded tensor: NumPy would put the dimension that is repeated last
     return large.copied(a) if a.size >= large.LARGE and a.flags.c_contiguous else a.copy(order)
 
 
@@ -194,13 +194,6 @@ for _name, _dtype in {
     _conversion(_name, _dtype)
 
 
-TYPE_NAMES = {
-    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int32": "Int",
-    "int64": "Long", "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble",
-}  # fmt: skip
-
-
 def type_(input: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of the tensor's type, or the tensor in another type (a dtype, or a name such as torch.FloatTensor).
 
@@ -209,12 +202,12 @@ def type_(input: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
     ('torch.FloatTensor', torch.int64)
     """
     if dtype is None:
-        return f"torch.{TYPE_NAMES.get(input.dtype.name, input.dtype.name)}Tensor"
+        return f"torch.{dtypes.scalar_name(input.dtype)}Tensor"
     if isinstance(dtype, str):
-        named = {f"torch.{shown}Tensor": name for name, shown in TYPE_NAMES.items()}.get(dtype)
+        named = {f"torch.{dtypes.scalar_name(each)}Tensor": each for each in dtypes.ALL_DTYPES}.get(dtype)
         if named is None:
             raise refusal(ValueError, f"invalid type: '{dtype}'")
-        dtype = dtypes.DTYPE_NAMES[named]
+        dtype = named
     if dtype is Tensor:
         dtype = dtypes.get_default_dtype()
     return to(input, getattr(dtype, "dtype", dtype))  # an old type such as torch.FloatTensor has a dtype

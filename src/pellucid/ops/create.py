@@ -7,7 +7,7 @@ machine has is an error at once.
 import os
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from math import prod
+from math import inf, prod
 from operator import index
 from typing import Any
 
@@ -208,6 +208,7 @@ def full(
     value = number_of("full", "fill_value", fill_value)
     kind = chosen(dtype, out, natural(value))
     light = check_room("full", shape, kind, device) and out is None
+    check_range(value, kind)
     array = weightless(shape, kind) if light else np.full(shape, converted(np.asarray(value), kind))
     return made(array, requires_grad, out, "full", device=device)
 
@@ -379,9 +380,11 @@ def full_like(
     >>> torch.full_like(torch.ones(2), 7)
     tensor([7., 7.])
     """
-    value = np.asarray(number_of("full_like", "fill_value", fill_value))
+    number = number_of("full_like", "fill_value", fill_value)
+    value = np.asarray(number)
 
     def filled(shape: Shape, kind: np.dtype) -> np.ndarray:
+        check_range(number, kind)
         return np.full(shape, converted(value, kind))
 
     array = like("full_like", filled, input, dtype, device, memory_format)
@@ -421,7 +424,7 @@ def converted(array: np.ndarray, wanted: np.dtype) -> np.ndarray:
     if wanted.kind in "iu" and source.kind in "iuf" and array.size:
         check_fits(array, wanted)
     with np.errstate(over="ignore"):
-        return array.astype(wanted)
+        return array.astype(wanted) if wanted.itemsize > 1 else dtypes.astype(array, wanted)
 
 
 def check_fits(array: np.ndarray, wanted: np.dtype) -> None:
@@ -433,6 +436,24 @@ def check_fits(array: np.ndarray, wanted: np.dtype) -> None:
         name = dtypes.from_numpy_dtype(wanted).name
         text = f"value cannot be converted to type {name} without overflow"
         raise refusal(RuntimeError, text, f"the values reach from {smallest} to {largest}")
+
+
+def check_range(value: Any, kind: np.dtype) -> None:
+    """PyTorch fills no tensor with a finite number beyond its floating dtype; -1e9 in float16 is the usual one."""
+    largest = LARGEST.get(kind)
+    if largest is None or type(value) not in (int, float) or -largest <= value <= largest or value != value:
+        return
+    if abs(value) != inf or kind in dtypes.FLOAT8:
+        dtype = dtypes.from_numpy_dtype(kind)
+        what = f"value cannot be converted to type {dtypes.machine_name(dtype)} without overflow"
+        raise refusal(RuntimeError, what, f"{dtype} reaches to {largest:g}", f"use torch.finfo({dtype}).max")
+
+
+LARGEST = {
+    each.numpy: dtypes.finfo(each).max
+    for each in dtypes.ALL_DTYPES
+    if (each.is_floating_point or each.is_complex) and each is not dtypes.bfloat16  # which PyTorch fills with infinity
+}
 
 
 def held(value: Any, kind: np.dtype) -> Any:

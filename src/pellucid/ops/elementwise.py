@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pellucid.core.careful import IN_HALVES, rounded
 from pellucid.core.primitive import elementwise
 from pellucid.core.record import attach, bind
 from pellucid.native import native, words
@@ -196,6 +197,16 @@ def _logit_rule(g: Any, a: Any, eps: float | None) -> Any:
 _logit_row = bind(elementwise("logit", _logit, _logit_rule))
 
 
+def _logit_of_half(half: np.dtype, a: np.ndarray, eps: float | None) -> np.ndarray:
+    """In half precision PyTorch rounds after every step."""
+    if eps is not None:
+        a = np.minimum(np.maximum(a, rounded(np.float32(eps), half)), rounded(1 - np.float32(eps), half))
+    return np.log(rounded(a / rounded(1 - a, half), half))
+
+
+IN_HALVES["logit"] = _logit_of_half
+
+
 def _logits(draw: Draw) -> Iterable[Sample]:
     yield from unary_samples(draw)
     yield call(draw(2, 3), 0.3)
@@ -253,6 +264,12 @@ def _xlogy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where((a == 0) & ~np.isnan(b), np.zeros((), a.dtype), a * np.log(b))
 
 
+def product_with_log(half: np.dtype, a: np.ndarray, b: np.ndarray, log: Any = np.log) -> np.ndarray:
+    """a log(b) as PyTorch has it in half precision: the logarithm is rounded before it is multiplied."""
+    return np.where((a == 0) & ~np.isnan(b), np.zeros((), a.dtype), a * rounded(log(b), half))
+
+
+IN_HALVES["xlogy"] = product_with_log
 xlogy = binary(
     "xlogy", _xlogy,
     lambda g, a, b: drop(g * log(b), (a == 0) & (b <= 0)), lambda g, a, b: g * (a / b),

@@ -4,6 +4,7 @@ Where nobody records, the memory is written as it is; else the new values pass t
 reaches what was written and the old values get zero.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from pellucid.core.tensor import Cut, Tensor, wrap
 from pellucid.core.views import current_node
 from pellucid.ops.arguments import Row, refusal
 from pellucid.ops.convert import cast_row
-from pellucid.ops.create import held
+from pellucid.ops.create import check_range, held
 from pellucid.ops.expand import broadcast, cannot_expand
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.shape import aligned, reshape_row, zeros_like_row
@@ -30,7 +31,7 @@ def overwriting(name: str, grad_name: str) -> Row:
     """A row (a, b): b in the shape and dtype of a. Of the old a nothing is left, its gradient is zero."""
     return bind(
         jointly_linear(
-            name, lambda a, b: broadcast(b, a.shape).astype(a.dtype), lambda g: zeros_like_row(g), same,
+            name, lambda a, b: dtypes.astype(broadcast(b, a.shape), a.dtype), lambda g: zeros_like_row(g), same,
             grad_name=grad_name, batch=lambda op, a, b: op(a, aligned(b, a.ndim - 1)),
         )
     )  # fmt: skip
@@ -69,12 +70,18 @@ def value_for(self: Tensor, value: Any, what: str = "assign") -> Tensor:
 def _number_for(self: Tensor, value: Any) -> ndarray:
     target = np.dtype(self.array.dtype)
     if isinstance(value, complex) and target.kind != "c":
-        raise refusal(RuntimeError, f"value cannot be converted to type {self.dtype} without overflow")  # type: ignore[attr-defined]
+        raise _no_room(self)
     if type(value) is int:
         value = held(value, target)
     if isinstance(value, (np.generic, ndarray)):
         dtypes.from_numpy_dtype(value.dtype.newbyteorder("="))  # refuses objects, dates, structures
-    return np.asarray(value).astype(plain(target))
+    return dtypes.astype(np.asarray(value), plain(target))  # type: ignore[no-any-return]
+
+
+def _no_room(self: Any) -> Exception:
+    """Why a complex number cannot be written into a real tensor."""
+    what = f"value cannot be converted to type {dtypes.machine_name(self.dtype)} without overflow"
+    return refusal(RuntimeError, what)
 
 
 def copy_into(target: Tensor, value: Tensor, name: str) -> Tensor:
@@ -90,10 +97,24 @@ def copy_into(target: Tensor, value: Tensor, name: str) -> Tensor:
     try:
         target.array[...] = value.array
     except ValueError:
-        raise cannot_expand(value.array.shape, shape) from None
+        raise (_mismatch if name == "copy_" else cannot_expand)(value.array.shape, shape) from None
     note = aliasing.note_part if _by_data(target) else aliasing.note_write
     note(target.array, name)
     return target
+
+
+def _mismatch(shape: Sequence[int], target: Sequence[int]) -> Exception:
+    """Why a tensor cannot be copied into another, in PyTorch's words."""
+    if len(shape) > len(target):
+        what = f"output with shape {list(target)} doesn't match the broadcast shape {list(shape)}"
+        return refusal(RuntimeError, what)
+    extra = len(target) - len(shape)
+    axis = max(i for i, n in enumerate(shape) if n not in (1, target[i + extra]))
+    return refusal(
+        RuntimeError,
+        f"The size of tensor a ({target[axis + extra]}) must match the size of tensor b ({shape[axis]}) at "
+        f"non-singleton dimension {axis + extra}",
+    )
 
 
 def _by_data(target: Tensor) -> bool:
@@ -136,7 +157,8 @@ def zero_(self: Tensor) -> Tensor:
     check_writable(self, "zero_", alike=True)
     if recording(self):
         return overwrite(self, zero_row(self), "zero_")
-    self.array.fill(0)
+    # float8_e8m0fnu has no zero: PyTorch writes bytes of 0 there
+    self.array.fill(0 if self.array.dtype.kind != "V" else np.zeros((), self.array.dtype))
     aliasing.note_write(self.array, "zero_")
     return self
 
@@ -160,7 +182,8 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 def fill_value(self: Any, value: Any, name: str) -> Tensor:
     """The one value that a tensor is filled with, as a 0-d tensor of its dtype."""
     if isinstance(value, Tensor) and value.array.dtype.kind == "c" and self.array.dtype.kind != "c":
-        raise refusal(RuntimeError, f"value cannot be converted to type {self.dtype} without overflow")
+        raise _no_room(self)
+    check_range(value, plain(self.array.dtype))
     number = value_for(self, value, "fill")
     if number.array.ndim:
         raise refusal(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from pellucid import dtypes
 from pellucid.core import large
 from pellucid.core.attention import HALVES
 from pellucid.core.primitive import multilinear
@@ -228,7 +229,8 @@ def same_dtype(input: Any, values: Any) -> Any:
     if isinstance(values, Tensor) and values.array.dtype != input.array.dtype:
         raise refusal(
             RuntimeError,
-            f"Index put requires the source and destination dtypes match, got {input.dtype} for the destination and "
-            f"{values.dtype} for the source.",
+            "Index put requires the source and destination dtypes match, got "
+            f"{dtypes.scalar_name(input.dtype)} for the destination and {dtypes.scalar_name(values.dtype)} for the "
+            "source.",
         )
     return values

@@ -90,3 +90,35 @@ def steps_channels_last(shape: Shape) -> tuple[int, ...]:
         steps[axis] = step
         step *= shape[axis]
     return tuple(steps)
+
+
+def asks_channels_last(a: ndarray) -> bool:
+    """Whether the strides of an array say that its channels lie last; where they say either, they do not.
+
+    >>> asks_channels_last(channels_last_copy(np.zeros((2, 3, 4, 5)))), asks_channels_last(np.zeros((2, 3, 1, 1)))
+    (True, False)
+    """
+    if a.ndim not in (4, 5):
+        return False
+    strides, least = a.strides, 0
+    if strides[1] != a.itemsize or not a.size:  # by far the most frequent: out with one comparison
+        return False
+    for axis in (1, *range(a.ndim - 1, 1, -1), 0):
+        if strides[axis] < least or (axis == 0 and least == strides[1]):
+            return False
+        least = strides[axis] * a.shape[axis]
+    return True
+
+
+def in_format(forward: Callable[..., Any], asked: int = 1) -> Callable[..., Any]:
+    """A forward whose result has its channels last if one of its first inputs has: one, or two of a convolution."""
+
+    @wraps(forward)
+    def formatted(*args: Any) -> Any:
+        y = forward(*args)
+        for a in args[:asked]:
+            if a.ndim == y.ndim and asks_channels_last(a):
+                return channels_last_copy(y)
+        return y
+
+    return formatted

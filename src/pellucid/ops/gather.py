@@ -133,8 +133,8 @@ def _check_source(name: str, input: Any, axis: int, index: Any, source: Any) -> 
     if not single and tuple(source.shape) != wanted:
         raise refusal(
             RuntimeError if name == "index_add" else IndexError,
-            f"{name}(): source tensor shape must match self tensor shape, excluding the specified dimension: "
-            f"the source has {list(source.shape)}, expected {list(wanted)}",
+            f"{name}(): source tensor shape must match self tensor shape, excluding the specified dimension. Got "
+            f"self.shape = {list(input.shape)} source.shape = {list(source.shape)}",
         )
 
 
@@ -264,6 +264,9 @@ def lengthwise_index(input: Any, dim: int, index: Any, name: str, src: Any = Non
             f"{'input' if name == 'gather' else 'self'} tensor",
             f"the index has shape {tuple(index.shape)}, the tensor {tuple(input.shape)}",
         )
+    if src is not None and (src.ndim or 1) != (index.ndim or 1):
+        text = f"{name}(): Index tensor must have the same number of dimensions as src tensor"
+        raise refusal(RuntimeError, text, f"the index has shape {tuple(index.shape)}, the source {tuple(src.shape)}")
     for other, n in enumerate(index.shape if index.ndim and input.ndim else ()):
         if (other != axis and n > input.shape[other]) or (src is not None and src.ndim and n > src.shape[other]):
             raise refusal(

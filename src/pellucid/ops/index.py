@@ -293,7 +293,8 @@ def _is_there(target: Tensor, value: Tensor) -> bool:
     new, old = target.window, value.window
     if old is None or new is None or old.base is not new.base or old.steps != new.steps:
         return False
-    return value.array.base is target.array.base and not recording(target, value)
+    memory = getattr(value.array, "base", None)  # other kinds of array have none
+    return memory is not None and memory is getattr(target.array, "base", None) and not recording(target, value)
 
 
 def _assign_mask(target: Tensor, mask: Tensor, value: Tensor) -> None:

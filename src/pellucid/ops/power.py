@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
+from pellucid.core.careful import IN_HALVES, rounded
 from pellucid.core.inplace import overwrite
 from pellucid.core.primitive import BOUND, elementwise
 from pellucid.core.record import attach, bind
@@ -41,6 +42,8 @@ def _power(a: np.ndarray, exponent: Any) -> np.ndarray:
             return np.sqrt(a)
         if exponent == -1:
             return np.reciprocal(a)
+        if exponent == -0.5 and a.dtype.kind == "f":
+            return np.reciprocal(np.sqrt(a))  # as in PyTorch: -inf at -0.0, NaN at -inf
     return np.power(a, exponent)
 
 
@@ -56,6 +59,17 @@ def _power_rule(g: Any, a: Any, exponent: Any) -> Any:
     return zeros_like_row(g) if exponent == 0 else g * (exponent * pow_number_row(a, exponent - 1))
 
 
+def _power_of_half(half: np.dtype, a: np.ndarray, exponent: Any) -> np.ndarray:
+    """In bfloat16, not in float16, PyTorch rounds the square on the way to a cube and to 1 / a²."""
+    if half != dtypes.bfloat16.numpy:
+        return _power(a, exponent) if exponent != -0.5 else np.power(a, exponent)
+    if exponent not in (3, -2):
+        return _power(a, exponent)
+    square = rounded(a * a, half)
+    return square * a if exponent == 3 else 1 / square  # type: ignore[no-any-return]
+
+
+IN_HALVES["pow_number"] = _power_of_half
 pow_number_row = bind(
     elementwise("pow_number", _power, _power_rule, dtypes="promote", grad_name="PowBackward0", hint=_power_hint)
 )

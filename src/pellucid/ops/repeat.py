@@ -56,6 +56,8 @@ def repeat(input: Any, *counts: Any, repeats: Any = None) -> Any:
     tensor([[1, 2, 1, 2],
             [1, 2, 1, 2]])
     """
+    if not counts and repeats is None:
+        raise TypeError('repeat() missing 1 required positional arguments: "repeats"')
     counts = sizes_of(counts if repeats is None else (repeats,))
     if len(counts) < input.ndim:
         raise refusal(

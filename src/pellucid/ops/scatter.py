@@ -17,6 +17,7 @@ from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.along import flat_positions, put_along_add_row, take_along_row
 from pellucid.ops.arguments import Row, refusal
 from pellucid.ops.convert import cast_row
+from pellucid.ops.create import check_range
 from pellucid.ops.expand import expand_row
 from pellucid.ops.fill import value_for
 from pellucid.ops.gather import lengthwise_index, lines
@@ -115,6 +116,7 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
     axis, index = lengthwise_index(input, dim, index, "scatter", None if single else src)
     tensor, places = lines(input, index)
     if single:
+        check_range(src, plain(input.array.dtype))
         source = expand_row(value_for(input, src), tuple(places.shape))
     else:
         source = _source(input, places, lines(src)[0])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy._core.umath import clip  # type: ignore[attr-defined]  # the ufunc: np.clip takes three times as long
 
 from pellucid import dtypes
-from pellucid.core.kinds import Kind
+from pellucid.core.kinds import Kind, plain
 from pellucid.core.primitive import elementwise
 from pellucid.core.provenance import warn
 from pellucid.core.record import attach, bind
@@ -18,7 +18,7 @@ from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import as_number, no_slope, number, refusal
 from pellucid.ops.compare import integer_pairs, isfinite, isnan, only, pairs
 from pellucid.ops.convert import cast_row
-from pellucid.ops.create import held
+from pellucid.ops.create import check_range, held
 from pellucid.ops.operation import (
     Draw,
     Sample,
@@ -305,7 +305,10 @@ def _refuse_complex(input: Any, name: str) -> None:
 
 def _met(input: Any, *bounds: Any) -> tuple[Any, ...]:
     """A tensor and its bounds as numbers of its dtype; an integer tensor becomes floating if a bound is."""
-    numbers = map(number, bounds)
+    numbers = [number(bound) for bound in bounds]
+    if isinstance(input, Tensor) and input.array.dtype.itemsize <= 2:
+        for bound in numbers:
+            check_range(bound, plain(input.array.dtype))
     if not isinstance(input, Tensor) or input.array.dtype.kind == "f":
         return input, *numbers
     target = dtypes.promote([input.array, *(bound for bound in bounds if bound is not None)])

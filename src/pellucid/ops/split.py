@@ -14,11 +14,11 @@ import numpy as np
 from numpy import ndarray
 
 from pellucid.core import modes
-from pellucid.core.careful import MULTI_VIEW
+from pellucid.core.careful import MULTI_VIEW, made_under
 from pellucid.core.primitive import BOUND, TABLE, general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
-from pellucid.core.views import view_of
+from pellucid.core.views import lead_nowhere, view_of
 from pellucid.ops.arguments import ALL, Row, Shape, axis_of, name_of, number, refusal, sizes_of
 from pellucid.ops.operation import Draw, Sample, call, named, operation
 from pellucid.ops.slicing import slice_row
@@ -75,11 +75,14 @@ def _views(row: Row, input: Any, indices: Indices) -> tuple[Any, ...]:
         return ()
     parts: tuple[Any, ...] = row(input, indices)
     mode = modes.current()
-    if isinstance(input, Tensor) and not mode.inference:
+    if isinstance(input, Tensor) and not (mode.inference and input.is_inference()):
         step = TABLE["slice"]
-        forbids = MULTI_VIEW.format(row.__name__) if mode.grad else "it was made under no_grad"
+        forbids = MULTI_VIEW.format(row.__name__) if mode.grad else made_under(mode)
         for part, index in zip(parts, indices, strict=True):
             part.window = view_of(input, step, (index,), forbids)
+            if not mode.grad:
+                lead_nowhere(part)
+                part.cut = part.cut.beyond if part.cut is not None else None  # a view of an ordinary tensor is one too
     return parts
 
 
@@ -275,7 +278,7 @@ def _split_along(name: str, axis: int, rank: int) -> None:
         if input.ndim < rank:
             raise refusal(
                 RuntimeError,
-                f"torch.{name} requires a tensor with at least {rank} dimension{'s' * (rank > 1)}, but got a tensor "
+                f"torch.{name} requires a tensor with at least {rank} dimension, but got a tensor "
                 f"with {input.ndim} dimensions!",
             )
         along = 0 if name == "hsplit" and input.ndim == 1 else axis

@@ -12,9 +12,11 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core.attributes import attribute, concrete, readable
 from pellucid.core.inplace import overwrite
+from pellucid.core.kinds import plain
 from pellucid.core.meta import Meta
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import refusal
+from pellucid.ops.create import check_range
 
 __all__ = [
     "get_default_device", "get_device", "is_inference", "is_nonzero", "result_type", "set_default_device",
@@ -163,6 +165,7 @@ def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tenso
         raise refusal(RuntimeError, "dimensions must larger than 1")
     if self.array.ndim > 2 and len(set(self.array.shape)) != 1:
         raise refusal(RuntimeError, "all dimensions of input must be of equal length")
+    check_range(fill_value, plain(self.array.dtype))
     rows, columns = self.array.shape[0], self.array.shape[-1]
     step, count = columns + 1, min(rows, columns)
     if self.array.ndim == 2 and wrap and rows > columns:

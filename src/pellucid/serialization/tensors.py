@@ -27,7 +27,12 @@ STORAGES = {
     "ComplexDoubleStorage": "complex128",
 }  # fmt: skip
 STORAGE_OF = {dtype: name for name, dtype in STORAGES.items()}
-UNTYPED = ("uint16", "uint32", "uint64")  # have no class of storage: their tensors look at bytes
+UNTYPED = (
+    "uint16",
+    "uint32",
+    "uint64",
+    *sorted(str(each) for each in dtypes.FLOAT8),
+)  # have no class of storage: their tensors look at bytes
 DTYPES = {f"torch.{name}": dtypes.DTYPE_NAMES[name] for name in (*STORAGES.values(), *UNTYPED)}
 
 

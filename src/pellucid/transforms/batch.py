@@ -23,7 +23,15 @@ from pellucid.ops.random import NO_DRAWS
 from pellucid.ops.reduce import sum_row
 from pellucid.ops.shape import reshape_row
 from pellucid.ops.slicing import slice_row
-from pellucid.transforms.levels import belongs, check_room, entered_from_outside, layer, next_level, owned
+from pellucid.transforms.levels import (
+    belongs,
+    check_room,
+    entered_from_outside,
+    layer,
+    next_level,
+    owned,
+    write_back,
+)
 from pellucid.transforms.tree import Structure, flatten, spread
 
 
@@ -68,6 +76,13 @@ class Batched(Kind):
     def pattern(self) -> np.ndarray:
         stack = pattern(self.value)
         return stack[0] if len(stack) else np.empty(self.shape, plain(self.dtype))
+
+    def why_no_values(self, what: str) -> str:
+        if what == "item()":
+            words = "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item()"
+        else:
+            words = "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow"
+        return f"{words}: inside of vmap a tensor stands for many values"
 
     def detached(self) -> Any:
         return Batched(self.value.detached(), self.level) if isinstance(self.value, Kind) else self
@@ -350,11 +365,20 @@ class Call:
         level = next_level()
         size = _batch_size(inputs, self.axes)
         entered = [v if axis is None else enter(v, axis, level) for v, axis in zip(inputs, self.axes, strict=True)]
+        before: list[Any] = [getattr(value, "array", None) for value in entered]
         outputs, structure = flatten(self.func(*self.structure.unflatten(entered), **kwargs))
         axes = self._out_axes(structure)
-        return structure.unflatten(
-            [self._result(out, axis, size, level) for out, axis in zip(outputs, axes, strict=True)]
-        )
+        written: dict[int, Tensor] = {}
+        for input, axis, inside, array in zip(inputs, self.axes, entered, before, strict=True):
+            if axis is not None and inside.array is not array and inside.array.shape == array.shape:
+                write_back(input, leave(inside, axis, size, level))
+                written[id(inside)] = _to_front(input, axis)
+        results = []
+        for out, axis in zip(outputs, axes, strict=True):
+            whole = None if axis is None else written.get(id(out))
+            found = self._result(out, axis, size, level) if whole is None else _from_front(whole, axis % whole.ndim)
+            results.append(found)
+        return structure.unflatten(results)
 
     def _out_axes(self, structure: Structure) -> list[Any]:
         name = getattr(self.func, "__name__", repr(self.func))

@@ -187,7 +187,7 @@ class Case:
         if not self.variables:
             raise ValueError(
                 explain(
-                    "gradcheck expects at least one input tensor to require gradient, but none of the them have "
+                    "gradcheck expects at least one input tensor to require gradient, but none of them have "
                     "requires_grad=True.",
                     str(here()),
                     try_="make the inputs with requires_grad=True",

@@ -21,7 +21,15 @@ from pellucid.core.provenance import here
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
 from pellucid.errors import explain
-from pellucid.transforms.levels import belongs, check_room, entered_from_outside, layer, next_level, owned
+from pellucid.transforms.levels import (
+    belongs,
+    check_room,
+    entered_from_outside,
+    layer,
+    next_level,
+    owned,
+    write_back,
+)
 from pellucid.transforms.tree import flatten
 
 
@@ -224,7 +232,11 @@ def jvp(
     _check_tensors(flat_tangents, "tangents")
     level = next_level()
     duals = [enter(x, t, level) for x, t in zip(flat_primals, flat_tangents, strict=True)]
+    before = [dual.array for dual in duals]
     returned = func(*structure.unflatten(duals))
+    for primal, dual, array in zip(flat_primals, duals, before, strict=True):
+        if dual.array is not array and dual.array.shape == array.shape:
+            write_back(primal, _primal_of(dual, level))
     aux: tuple[Any, ...] = ()
     if has_aux:
         if not (isinstance(returned, tuple) and len(returned) == 2):
@@ -245,8 +257,9 @@ def enter(primal: Tensor, tangent: Tensor, level: int) -> Tensor:
     if tuple(primal.array.shape) != tuple(tangent.array.shape):
         raise RuntimeError(
             explain(
-                f"Expected tangent of the shape of its primal, {tuple(primal.array.shape)}, "
-                f"got {tuple(tangent.array.shape)}",
+                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is "
+                f"not supported. Tensor is of size {list(primal.array.shape)} while the given forward gradient is of "
+                f"size {list(tangent.array.shape)}.",
                 str(here()),
                 "a tangent says how every element of the primal moves",
             )

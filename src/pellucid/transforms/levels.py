@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from pellucid.core.inplace import check_writable, overwrite
 from pellucid.core.kinds import Kind, layers
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor
@@ -47,6 +48,15 @@ def belongs(array: Any, level: int) -> bool:
 def owned(value: Any) -> Any:
     """An array that later writes to its source do not reach: ndarrays are copied, kinds are never written."""
     return value.copy(order="K") if isinstance(value, np.ndarray) else value
+
+
+def write_back(input: Tensor, result: Tensor) -> None:
+    """Give the input of a transformed function what the function wrote to it in place, with its history."""
+    check_writable(input, WRITTEN)
+    overwrite(input, result, WRITTEN)
+
+
+WRITTEN = "a write to an input of a transformed function"
 
 
 def check_room(value: Any, level: int, name: str) -> None:

@@ -40,7 +40,7 @@ def functional_call(
     known = {**_named(module, "named_parameters"), **_named(module, "named_buffers")} if looked_up else {}
     values = _tied(given, known) if tie_weights else dict(given)
     if strict:
-        _check_names(values.keys(), known.keys())
+        _check_names(type(module).__name__, values.keys(), known.keys())
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     before: list[tuple[str, Any, str, Any]] = []
     try:
@@ -109,12 +109,12 @@ def _named(module: Any, method: str) -> dict[str, Any]:
         return dict(getattr(module, method)())
 
 
-def _check_names(given: Iterable[str], known: Iterable[str]) -> None:
+def _check_names(title: str, given: Iterable[str], known: Iterable[str]) -> None:
     missing, unexpected = sorted(set(known) - set(given)), sorted(set(given) - set(known))
     if missing or unexpected:
-        parts = [f"Unexpected key(s): {', '.join(unexpected)}."] if unexpected else []
-        parts += [f"Missing key(s): {', '.join(missing)}."] if missing else []
-        raise RuntimeError(f"Error(s) in reparametrizing: {' '.join(parts)}")
+        parts = [f"Unexpected key(s): {str(unexpected)[1:-1]}."] if unexpected else []
+        parts += [f"Missing key(s): {str(missing)[1:-1]}."] if missing else []
+        raise RuntimeError("\n\t".join([f"Error(s) in reparametrizing for {title}:", *parts]))
 
 
 def _tied(values: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from numpy import ndarray
 from pellucid.core.primitive import multilinear
 from pellucid.core.record import bind
 from pellucid.ops.arguments import Shape, expect
+from pellucid.ops.formats import in_format, in_order
 from pellucid.ops.nn.padding import pad
 from pellucid.ops.nn.pooling import F, example, max_pool1d, max_pool2d, max_pool3d, refuse_kinds
 from pellucid.ops.nn.windows import Windows, last, numbers, windows_of
@@ -102,7 +103,7 @@ def _like(divisor: Any, a: ndarray) -> Any:
 def _row(name: str, grad_name: str) -> Any:
     return bind(
         multilinear(
-            name, _averages,
+            name, in_format(_averages) if name == "avg_pool2d" else in_order(_averages),
             lambda g, a_shape, windows, padded, override: back_row(
                 g, windows, padded, override, tuple(a_shape[len(a_shape) - windows.rank :])
             ),

@@ -19,7 +19,8 @@ def numbers(what: str, value: Any, rank: int, least: int) -> Shape:
             f"dimensions, but got {what}={list(given)}",
         )
     lowest = "negative" if least == 0 else "non-positive"
-    expect(min(given) >= least, f"{lowest} {what} is not supported, got {list(given)}")
+    refused = f"{what} should be greater than zero" if what == "dilation" else f"{lowest} {what} is not supported"
+    expect(min(given) >= least, f"{refused}, got {list(given)}")
     return given * rank if len(given) == 1 else given
 
 

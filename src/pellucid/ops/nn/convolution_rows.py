@@ -21,6 +21,7 @@ from pellucid.core.record import bind
 from pellucid.ops.arguments import ALL, Row, Shape
 from pellucid.ops.axes import permute_row
 from pellucid.ops.expand import expand_row
+from pellucid.ops.formats import in_format
 from pellucid.ops.nn import convolution_loops, shifted
 from pellucid.ops.nn.columns import CACHE, MOST, Piece, pieces
 from pellucid.ops.nn.windows import Windows
@@ -233,7 +234,7 @@ def _batch_weight(op: Row, a: Any, b: Any, windows: Windows, groups: int) -> Any
 
 convolution_row = bind(
     multilinear(
-        "convolution", convolve,
+        "convolution", in_format(convolve, 2),
         lambda g, b, a_shape, windows, groups: transposed_row(g, b, windows, groups, a_shape[2:]),
         lambda g, a, windows, groups: weight_row(a, g, windows, groups),
         dtypes="equal", batch=_batch,
@@ -242,7 +243,7 @@ convolution_row = bind(
 
 transposed_row = bind(
     multilinear(
-        "convolution_transposed", _transposed,
+        "convolution_transposed", in_format(_transposed, 2),
         lambda g, b, windows, groups, sizes: convolution_row(g, b, windows, groups),
         lambda g, a, windows, groups, sizes: weight_row(g, a, windows, groups),
         dtypes="equal", batch=_batch, grad_name="ConvolutionBackward0",
@@ -278,8 +279,9 @@ def _with_bias(name: str, forward: Any, row: Row, *rules: Any) -> Row:
     def batch(op: Row, a: Any, b: Any, c: Any, *params: Any) -> Any:
         return _batch(row, a, b, *params) + reshape_row(c, (c.shape[0], 1, c.shape[1], *(1,) * (a.ndim - 3)))
 
+    formatted = in_format(forward, 2)
     return bind(
-        general(name, forward, *rules, jvp=jvp, dtypes="equal", batch=batch, grad_name="ConvolutionBackward0")
+        general(name, formatted, *rules, jvp=jvp, dtypes="equal", batch=batch, grad_name="ConvolutionBackward0")
     )
 
 

@@ -174,5 +174,7 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
     tensor([-1.5000,  0.0000,  0.5000])
     """
     if lambd < 0:
-        raise refusal(RuntimeError, f"lambda must be greater or equal to 0, but found to be {lambd}.")
+        kind = input.dtype
+        limits = f"[0, {dtypes.finfo(kind).max:g}] for input dtype {dtypes.scalar_name(kind)}"
+        raise refusal(RuntimeError, f"lambda must be in range {limits}, but found {lambd:g}")
     return _softshrink_row(input, float(lambd))

@@ -24,6 +24,7 @@ from pellucid.ops.axes import permute_row
 from pellucid.ops.convert import as_type
 from pellucid.ops.elementwise import rsqrt
 from pellucid.ops.expand import expand_row
+from pellucid.ops.formats import in_format
 from pellucid.ops.nn.norm_kernels import Layout, layout_of, moments_of, normalised, normalised_back
 from pellucid.ops.reduce import mean_row, sum_row
 from pellucid.ops.shape import reshape_row
@@ -179,19 +180,19 @@ def _batch(op: Any, x: Any, weight: Any, bias: Any, moments: Any, layout: Layout
     return normal.back(normal.z * normal.beside(weight) + normal.beside(bias))
 
 
-def normalising(name: str, grad_name: str) -> Any:
+def normalising(name: str, grad_name: str, forward: Any = normalised) -> Any:
     """A row `row(x, weight, bias, moments, layout, eps, centred)`; one per name that PyTorch gives the node."""
     return bind(
         general(
-            name, normalised, None, None, None, None,
+            name, forward, None, None, None, None,
             pullback=_pullback, jvp=_jvp, dtypes="equal", grad_name=grad_name, batch=_batch,
         )
     )  # fmt: skip
 
 
 layer_norm_row = normalising("layer_norm", "NativeLayerNormBackward0")
-batch_norm_row = normalising("batch_norm", "NativeBatchNormBackward0")
-group_norm_row = normalising("group_norm", "NativeGroupNormBackward0")
+batch_norm_row = normalising("batch_norm", "NativeBatchNormBackward0", in_format(normalised))
+group_norm_row = normalising("group_norm", "NativeGroupNormBackward0", in_format(normalised))
 rms_norm_row = normalising("rms_norm", "MulBackward0")
 
 # The weight and the bias that are not there; each call wraps them anew, so that a capture sees a constant.

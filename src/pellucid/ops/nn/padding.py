@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from pellucid.core.kinds import plain
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.ops.arguments import Shape, as_int, expect, refusal, refuse
+from pellucid.ops.create import check_range
+from pellucid.ops.formats import in_format
 from pellucid.ops.nn.separable import Map, kind_of_map, separable
 from pellucid.ops.nn.windows import last
 from pellucid.ops.operation import call, operation
@@ -41,7 +44,7 @@ def _negative(pads: Pads) -> Pads:
 
 constant_pad_row = bind(
     general(
-        "constant_pad_nd", _constant_pad, lambda g, pads, value: constant_pad_row(g, _negative(pads), 0),
+        "constant_pad_nd", in_format(_constant_pad), lambda g, pads, value: constant_pad_row(g, _negative(pads), 0),
         jvp=lambda tangents, y, inputs, params: constant_pad_row(tangents[0], params[0], 0),
         batch=lambda op, a, pads, value: op(a, pads, value),
     )
@@ -51,7 +54,7 @@ constant_pad_row = bind(
 def _pads_of(name: str, input: Any, pad: Any) -> Pads:
     """The pads by dimension, checked."""
     given = tuple(map(as_int, pad))
-    expect(len(given) % 2 == 0, f"{name}: Length of pad must be even but instead it equals {len(given)}")
+    expect(len(given) % 2 == 0, f"{name}: Padding length must be divisible by 2, but it is {len(given)}")
     if len(given) > 2 * input.ndim:
         what = "Padding length too large. Length of pad should be no more than twice the number of dimensions"
         raise refusal(RuntimeError, f"{name}: {what}, got {len(given)} for an input of {input.ndim} dimensions")
@@ -93,8 +96,12 @@ def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
     tensor([[7, 1, 2],
             [7, 7, 7]])
     """
-    pads = _cut_within("constant_pad_nd", input, _pads_of("constant_pad_nd", input, pad))
-    return constant_pad_row(input, pads, value)
+    return _with_constant("constant_pad_nd", input, _pads_of("constant_pad_nd", input, pad), value)
+
+
+def _with_constant(name: str, input: Any, pads: Pads, value: Any) -> Any:
+    check_range(value, plain(input.array.dtype))
+    return constant_pad_row(input, _cut_within(name, input, pads), value)
 
 
 # --- the tensor's own elements
@@ -175,7 +182,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     """
     pads = _pads_of("pad", input, pad)
     if mode == "constant":
-        return constant_pad_row(input, _cut_within("pad", input, pads), 0 if value is None else value)
+        return _with_constant("pad", input, pads, 0 if value is None else value)
     if mode not in ROWS:
         raise refusal(NotImplementedError, f"Unrecognised padding mode {mode}", try_=f"one of {sorted(ROWS)}")
     expect(value is None or value == 0, f'Padding mode "{mode}" doesn\'t take in value argument')

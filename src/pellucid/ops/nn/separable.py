@@ -14,6 +14,7 @@ from numpy import ndarray
 
 from pellucid.core.primitive import multilinear
 from pellucid.core.record import bind
+from pellucid.ops.formats import in_format
 from pellucid.ops.nn.windows import last
 
 
@@ -137,7 +138,7 @@ def separable(name: str, grad_name: str) -> Any:
     """A row (a, maps) that applies a map to each of the last dimensions."""
     return bind(
         multilinear(
-            name, apply, lambda g, maps: resample_row(g, transposed(maps)),
+            name, in_format(apply), lambda g, maps: resample_row(g, transposed(maps)),
             grad_name=grad_name, dtypes="equal", batch=lambda op, a, maps: op(a, maps),
         )
     )  # fmt: skip

@@ -102,32 +102,43 @@ def windows_of(
     name: str, input: Any, rank: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> Windows:
     """The windows that a call of a pooling function asks for, checked."""
-    check_rank(name, input, rank)
     kernel = numbers(name, "kernel_size", kernel_size, rank)
     missing = stride is None or (isinstance(stride, (tuple, list)) and not stride)
     strides = kernel if missing else numbers(name, "stride", stride, rank)
     paddings, dilations = numbers(name, "padding", padding, rank), numbers(name, "dilation", dilation, rank)
-    for what, values in (("kernel size", kernel), ("stride", strides), ("dilation", dilations)):
-        expect(min(values) > 0, f"{name}: {what} should be greater than zero, but got {list(values)}")
-    if rank > 1:  # PyTorch looks at the dilation here in one dimension only
-        halves = all(p <= k // 2 for p, k in zip(paddings, kernel, strict=True))
-        what = "pad should be smaller than or equal to half of kernel size"
-        expect(halves, f"{name}: {what}, but got padding {list(paddings)} and kernel_size {list(kernel)}")
+    (_check_line if name == "max_pool1d" else _check_plane)(name, kernel, strides, paddings, dilations)
+    check_rank(name, input, rank)
     columns = zip(input.shape[-rank:], kernel, strides, paddings, dilations, strict=True)
-    sizes = tuple(_count(name, n, k, s, p, d, ceil_mode) for n, k, s, p, d in columns)
+    sizes = tuple(_count(n, k, s, p, d, ceil_mode) for n, k, s, p, d in columns)
     if min(sizes) < 1:
-        before, after = ("x".join(map(str, sizes)) for sizes in (tuple(input.shape[-rank:]), sizes))
+        channels = input.shape[-rank - 1]
+        before, after = ("x".join(map(str, (channels, *sizes))) for sizes in (tuple(input.shape[-rank:]), sizes))
         what = f"{name}: Given input size: ({before}). Calculated output size: ({after}). Output size is too small"
         raise refusal(RuntimeError, what, "a window is larger than the input", "a smaller kernel_size, or padding")
     return Windows(kernel, strides, paddings, dilations, sizes)
 
 
-def _count(name: str, size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
+def _check_line(name: str, kernel: Any, strides: Any, paddings: Any, dilations: Any) -> None:
+    """PyTorch's max_pool1d has words of its own."""
+    for what, (value,) in (("kernel_size", kernel), ("stride", strides), ("dilation", dilations)):
+        expect(value > 0, f"{name}() {what} must be greater than zero, but got {value}")
+    expect(paddings[0] >= 0, f"{name}() padding must be non-negative, but got {paddings[0]}")
+    what = f"{name}() padding should be at most half of kernel size, but got padding={paddings[0]}"
+    expect(paddings[0] <= ((kernel[0] - 1) * dilations[0] + 1) // 2, f"{what} and kernel_size={kernel[0]}")
+
+
+def _check_plane(name: str, kernel: Any, strides: Any, paddings: Any, dilations: Any) -> None:
+    for what, values in (("kernel size", kernel), ("stride", strides), ("dilation", dilations)):
+        expect(min(values) > 0, f"{name}: {what} should be greater than zero, but got {list(values)}")
+    for p, k, d in zip(paddings, kernel, dilations, strict=True):
+        expect(p >= 0, f"{name}: pad must be non-negative, but got pad: {p}")
+        if p > (k if len(kernel) > 1 else (k - 1) * d + 1) // 2:
+            what = f"{name}: pad should be at most half of effective kernel size, but got pad={p}"
+            raise refusal(RuntimeError, f"{what}, kernel_size={k} and dilation={d}")
+
+
+def _count(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
     """How many windows fit along a dimension; with ceil_mode the last may reach beyond the end, but begins inside."""
     extent = (kernel - 1) * dilation + 1
-    expect(padding >= 0, f"{name}: pad must be non-negative, but got pad: {padding}")
-    if padding > extent // 2:
-        what = f"{name}: pad should be at most half of effective kernel size, but got pad={padding}"
-        raise refusal(RuntimeError, f"{what}, kernel_size={kernel} and dilation={dilation}")
     count = (size + 2 * padding - extent + (stride - 1 if ceil_mode else 0)) // stride + 1
     return count - 1 if ceil_mode and (count - 1) * stride >= size + padding else count

@@ -18,6 +18,7 @@ from pellucid.core.attention import HALVES
 from pellucid.core.primitive import constant, multilinear
 from pellucid.core.record import bind
 from pellucid.ops.arguments import Shape
+from pellucid.ops.formats import in_format
 from pellucid.ops.layout import strided
 from pellucid.ops.nn import winner_loops
 from pellucid.ops.nn.windows import Windows, last, overlap, uneven_places
@@ -244,7 +245,7 @@ def picking(name: str, grad_name: str) -> Any:
     """A row (a, index, rank): the elements that the index names within each plane of `rank` dimensions."""
     return bind(
         multilinear(
-            name, pick, lambda g, b, a_shape, rank: spread_row(g, b, a_shape[len(a_shape) - rank :]), None,
+            name, in_format(pick), lambda g, b, a_shape, rank: spread_row(g, b, a_shape[len(a_shape) - rank :]), None,
             grad_name=grad_name, batch=lambda op, a, index, rank: op(a, index, rank),
         )
     )  # fmt: skip

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from pellucid.ops.elementwise import exp, log, log1p
+from pellucid.core.careful import IN_HALVES
+from pellucid.ops.elementwise import exp, log, log1p, product_with_log
 from pellucid.ops.operation import binary, unary
 from pellucid.ops.select import drop
 from pellucid.ops.special.kernel import real
@@ -57,6 +58,8 @@ def _xlog1py_first(g: Any, a: Any, b: Any) -> Any:
     return drop(g * log1p(b), (a == 0) & (b <= -1))
 
 
+IN_HALVES["xlog1py"] = lambda half, a, b: product_with_log(half, a, b, np.log1p)
+IN_HALVES["entr"] = lambda half, a: np.where(a < 0, np.float32(-np.inf), product_with_log(half, -a, a))
 xlog1py = binary(
     "xlog1py", real(_xlog1py, "xlog1py"), _xlog1py_first, lambda g, a, b: g * (a / (b + 1)), dtypes="float",
     module="torch.special", inplace=False, grad_name="SpecialXlog1PyBackward0", domain=(-0.8, 3.0),
