@@ -176,6 +176,13 @@ verdict = torch.why(model.first.weight)
         loss.backward()
         verdict = torch.why(w)
     """),
+    "a view under no_grad": ("no-grad-region", """
+        w = torch.ones(4, requires_grad=True)
+        with torch.no_grad():
+            square = w.view(2, 2)  # <-
+        (square * 3).sum().backward()
+        verdict = torch.why(w)
+    """),
     "a module under no_grad": ("no-grad-region", NETWORK + """
 class Cut(Net):
     @torch.no_grad()

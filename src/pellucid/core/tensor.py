@@ -201,7 +201,17 @@ class Leaf(Node):
 
 
 def nobody() -> None:
-    """What a leaf says whose tensor is frozen, or a view made under no_grad: there is no gradient to fill."""
+    """What a leaf says whose tensor gets no gradient: it is frozen, or a dead end."""
+
+
+class DeadEnd(Leaf):
+    """The leaf of a view that was made while nothing was recorded: it requires grad, as its base does, and gets none."""
+
+    __slots__ = ()
+
+    def __init__(self, tensor: "Tensor", place: Place) -> None:
+        super().__init__(tensor, place)
+        self.tensor = nobody
 
 
 def _accumulate(*_: Any) -> Any:  # pragma: no cover (a row must have a forward; nothing runs this one)

@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 
 from pellucid.core import aliasing, modes
+from pellucid.core.departures import joins
 from pellucid.core.kinds import Kind
 from pellucid.core.primitive import BOUND, Primitive
 from pellucid.core.provenance import here
-from pellucid.core.tensor import Leaf, Node, Tensor, View, extra_of, nobody, wrap
+from pellucid.core.tensor import DeadEnd, Node, Tensor, View, extra_of, wrap
 from pellucid.errors import explain
 
 
@@ -84,9 +85,9 @@ def view_of(input: Tensor, p: Primitive, params: tuple[Any, ...], forbids: str =
 def lead_nowhere(tensor: Tensor) -> None:
     """Let a view that was made while nothing was recorded require grad if its base does, as PyTorch has it.
 
-    It is a leaf then, but one that no gradient is given to.
+    Where it is used, a graph goes on that does not lead to the base; the ledger knows which line cut it off.
     """
     view = tensor.window
     if view is not None and view.base.node is not None and tensor.array.dtype.kind not in "biu":
-        tensor.node = Leaf(tensor, here())
-        tensor.node.tensor = nobody
+        joins(tensor.cut)  # the leaf is the node that is born next
+        tensor.node = DeadEnd(tensor, here())

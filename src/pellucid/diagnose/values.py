@@ -11,7 +11,7 @@ import numpy as np
 
 from pellucid.core.aliasing import tick
 from pellucid.core.provenance import Place, here
-from pellucid.core.tensor import Leaf, Tensor
+from pellucid.core.tensor import DeadEnd, Leaf, Tensor
 from pellucid.diagnose.events import (
     Backward,
     Crash,
@@ -124,7 +124,8 @@ class Values:
         return stay
 
     def _new(self, tensor: Tensor, maker: Operation | None) -> Value:
-        array, graph, number = tensor.array, tensor.node is not None, self.open.number
+        array, number = tensor.array, self.open.number
+        graph = tensor.node is not None and type(tensor.node) is not DeadEnd
         made_at = None if maker is None else maker.place
         if type(array) is ndarray:
             value = Value(array.shape, array.dtype, array, graph, maker, None, number, made_at)
@@ -151,7 +152,7 @@ class Values:
             return known
         node = tensor.node
         own = getattr(tensor, "_is_param", False) or type(tensor).__name__ == "Parameter"
-        if not isinstance(node, Leaf) and not own:
+        if not own and (not isinstance(node, Leaf) or type(node) is DeadEnd):
             return None
         route = self._route_of(tensor) or (node.place if isinstance(node, Leaf) else place or here(),)
         shape = tuple(tensor.array.shape)

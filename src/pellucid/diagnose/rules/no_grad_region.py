@@ -109,8 +109,53 @@ def train():
 
 train()
 """,
+        """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(20, 8)
+        self.out = nn.Parameter(torch.randn(8, 20) * 0.1)
+
+    def forward(self, tokens):
+        hidden = torch.tanh(self.words(tokens))
+        with torch.no_grad():
+            table = self.out.t()  # BUG
+        return hidden @ table.t()
+
+
+model = Tied()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(8):
+    tokens = torch.randint(20, (16,))
+    loss = nn.functional.cross_entropy(model(tokens), (tokens + 1) % 20)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     )
     healthy = (
+        """
+import torch
+
+torch.manual_seed(0)
+weight = torch.randn(3, 4, requires_grad=True)
+x, y = torch.randn(20, 3), torch.randn(20, 4)
+for step in range(20):
+    loss = ((x @ weight - y) ** 2).mean()
+    loss.backward()
+    with torch.no_grad():
+        flat, slope = weight.view(-1), weight.grad.view(-1)
+        flat -= 0.1 * slope
+        first, second = weight.chunk(2, dim=1)
+        print(first.norm().item(), second.norm().item())
+    weight.grad = None
+""",
         """
 import torch
 from torch import nn
