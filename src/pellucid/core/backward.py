@@ -47,9 +47,10 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
     same rules are recorded. Saved values are given back as soon as they were used, unless retain_graph is set.
     """
     wanted = None if targets is None else leading_to(targets, oldest_first(seeds))
-    frame = outside(getframe(1))
+    frame = outside(getframe(3))  # who called `backward` or `gradients`
     spent = None if retain_graph else Freed(frame.f_code, frame.f_lasti)
-    watch = Watch.if_needed()
+    mode = modes.MODE.get()
+    watch = None if mode is None else Watch.under(mode)
     straight = not create_graph and wanted is None and (watch is None or not watch.check)
     tell = None if watch is None else watch.step
     grads = seeds
@@ -79,7 +80,7 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
         if straight and node.extra is None and p.straight:
             edges: Any = p.edges
             telling = tell
-            scalar = type(g) is not ndarray and p.elementwise and isinstance(g, np.generic)
+            scalar = not node.shape and p.elementwise and isinstance(g, np.generic)
             if node.born < aliasing.latest:
                 saved = saved_values(node)
         else:

@@ -125,11 +125,8 @@ class Watch:
             self.step = gradients[0]  # type: ignore[method-assign]  # told without a call in between
 
     @classmethod
-    def if_needed(cls) -> "Watch | None":
+    def under(cls, mode: modes.Mode) -> "Watch | None":
         """None, unless somebody wants to see every step (an observer without `gradient` does not)."""
-        mode = modes.MODE.get()
-        if mode is None:
-            return None
         looks = [getattr(observer, "gradient", None) for observer in mode.listeners]
         gradients = [look for look in looks if look is not None]
         return cls(mode.anomaly and mode.check_nan, gradients) if mode.anomaly or gradients else None

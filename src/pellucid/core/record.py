@@ -43,6 +43,7 @@ NOTHING = (None, None)  # what a row of two inputs keeps whose rules ask for not
 
 Operation = Callable[..., Any]
 
+small: Any = None  # the shape that came last and was no large array's: asking for its size takes 30 ns
 caller: Any = None  # the user's code that called last: recognising it again is ten times faster than looking
 
 
@@ -174,7 +175,7 @@ def _binary(p: Primitive) -> Operation:
     many, operate_on_many = (LARGE, _binary(p.large)) if p.large is not None else (sys.maxsize, None)
 
     def operation(input: Any, other: Any, *, out: Any = None) -> Any:
-        global caller
+        global caller, small
         if out is not None:
             return computed_into(out, operation, (input, other))
         if not isinstance(input, Tensor):
@@ -188,8 +189,13 @@ def _binary(p: Primitive) -> Operation:
             return carefully(p, (input, other), ())
         if mode is not None and mode.attentive and (flat or not mode.told):
             return carefully(p, (input, other), ())
-        if x.size >= many:
-            return operate_on_many(input, other)  # type: ignore[misc]
+        first = input.node if input.window is None else current_node(input)
+        if first is None or first.shape is not small:
+            size = x.size
+            if size >= many:
+                return operate_on_many(input, other)  # type: ignore[misc]
+            if first is not None and size < LARGE:
+                small = first.shape
         if isinstance(other, Tensor):
             z = other.array
             if z.dtype is not dtype:
@@ -210,7 +216,6 @@ def _binary(p: Primitive) -> Operation:
             y = asarray(y)
         made = new(Tensor)
         made.array, made._grad, made.window = y, None, None
-        first = input.node if input.window is None else current_node(input)
         if mode is not None and not mode.told:
             made.node, made.cut = None, mode
             if mode.region is not None and mode.region.open and (first is not None or second is not None):

@@ -205,7 +205,7 @@ def nobody() -> None:
 
 
 class DeadEnd(Leaf):
-    """The leaf of a view that was made while nothing was recorded: it requires grad, as its base does, and gets none."""
+    """The leaf of a view that was made while nothing was recorded: it requires grad as its base does, and gets none."""
 
     __slots__ = ()
 

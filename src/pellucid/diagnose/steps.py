@@ -29,6 +29,7 @@ from pellucid.core.departures import RUNS
 from pellucid.core.hooks import Watch, tell_backward
 from pellucid.core.keep import arguments
 from pellucid.core.kinds import Kind
+from pellucid.core.modes import current
 from pellucid.core.provenance import getframe, here, outside
 from pellucid.core.saved import saved_values
 from pellucid.core.tensor import ACCUMULATE, PICK, Node, Tensor
@@ -98,7 +99,7 @@ class BackwardSteps(Iterator[Step]):
 
     def _prepare(self) -> None:
         SELECTIVE.set(True)  # a reentrant checkpoint would fill the .grad of its leaves: it refuses
-        self._watch = Watch.if_needed()
+        self._watch = Watch.under(current())
         if LISTENERS:
             self._stack.enter_context(announced(self._open, None))
 
