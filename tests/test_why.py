@@ -833,3 +833,12 @@ def test_the_ledger_keeps_no_graph_alive():
 def test_not_a_tensor():
     with pytest.raises(TypeError, match="expected a Tensor, got list"):
         torch.why([1.0])
+
+
+def test_a_view_that_gets_no_gradient_is_not_counted_among_those_that_were_filled():
+    w, v = torch.ones(4, requires_grad=True), torch.ones(4, requires_grad=True)
+    with torch.no_grad():
+        square = w.view(2, 2)
+    for walk in (lambda loss: loss.backward(), lambda loss: torch.backward_steps(loss).commit()):
+        walk((square * v.view(2, 2)).sum())
+        assert "filled 1 other tensor" in torch.why(w).evidence

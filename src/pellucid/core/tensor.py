@@ -205,13 +205,16 @@ def nobody() -> None:
 
 
 class DeadEnd(Leaf):
-    """The leaf of a view that was made while nothing was recorded: it requires grad as its base does, and gets none."""
+    """The leaf of a view that was made while nothing was recorded: it requires grad as its base does, and gets none.
+
+    Its row has no rules: a walk passes by and leaves nothing, where it leaves a gradient at other leaves.
+    """
 
     __slots__ = ()
 
     def __init__(self, tensor: "Tensor", place: Place) -> None:
         super().__init__(tensor, place)
-        self.tensor = nobody
+        self.primitive, self.tensor = PASSED_BY, nobody
 
 
 def _accumulate(*_: Any) -> Any:  # pragma: no cover (a row must have a forward; nothing runs this one)
@@ -219,6 +222,7 @@ def _accumulate(*_: Any) -> Any:  # pragma: no cover (a row must have a forward;
 
 
 ACCUMULATE = Primitive("accumulate_grad", _accumulate, (), None, grad_name="AccumulateGrad")
+PASSED_BY = Primitive("dead_end", _accumulate, (), None, grad_name="DeadEnd")
 
 
 class Bundle(dict[int, Any]):
