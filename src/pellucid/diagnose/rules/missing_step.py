@@ -178,6 +178,21 @@ for i in range(24):
     if (i + 1) % parts == 0:
         optimizer.step()
 """,
+        """
+import torch
+
+torch.manual_seed(0)
+net = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(10):
+    x = torch.randn(16, 4)
+    loss = (net(x) - x[:, :1]).square().mean()
+    loss.backward()
+    for p in net.parameters():
+        p.grad *= 0.5
+        p.grad.zero_()  # BUG
+    optimizer.step()
+""",
     )
     healthy = (
         """
@@ -234,6 +249,28 @@ for step in range(10):
             t += p.grad / norm.clamp(min=1.0)
     for t, p in zip(total, net.parameters()):
         p.grad = t / 8
+    optimizer.step()
+""",
+        """
+import torch
+
+torch.manual_seed(0)
+net = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(10):
+    slopes = []
+    for worker in range(8):  # of workers that disagree, the median is applied
+        x = torch.randn(20, 4)
+        optimizer.zero_grad()
+        (net(x)[:, 0] - x.sum(1)).square().mean().backward()
+        slopes.append([p.grad.clone() for p in net.parameters()])
+    for p, *each in zip(net.parameters(), *slopes):
+        middle = torch.stack(each).median(0).values
+        if p.ndim > 1:
+            p.grad.copy_(middle)
+        else:
+            p.grad.data.zero_()
+            p.grad.add_(middle)
     optimizer.step()
 """,
         """
