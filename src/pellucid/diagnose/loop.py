@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.core import aliasing, modes
+from pellucid.core import aliasing
 from pellucid.core.aliasing import tick
 from pellucid.core.backward import oldest_first
 from pellucid.core.provenance import Place, here
@@ -264,11 +264,8 @@ class Loop(Values):
             parameter.written_at = here()
 
     def _note_update_by_hand(self, target: Tensor) -> None:
-        """A write to the memory of a parameter without an optimizer is a step, too."""
-        recorded = modes.current().grad and target.node is not None
-        if recorded or not isinstance(target.array, np.ndarray):
-            return
-        parameter = self._owner(target)
+        """A write to the memory of a parameter without an optimizer is a step, too; `p.data = ...` is one."""
+        parameter = self._owner(target) if isinstance(target.array, np.ndarray) else None
         if parameter is None:
             return
         given = parameter.last_reached >= 0 and parameter.last_reached == self.open.number - 1  # by autograd.grad

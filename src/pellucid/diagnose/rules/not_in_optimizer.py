@@ -209,6 +209,22 @@ for step in range(10):
     healthy = (
         """
 import torch
+
+torch.manual_seed(0)
+net = torch.nn.Linear(4, 1)
+scale = torch.ones(1, requires_grad=True)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(20):
+    x = torch.randn(16, 4)
+    loss = (net(x) * scale - x[:, :1]).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    scale.data = scale.data - 0.1 * scale.grad
+    scale.grad = None
+""",
+        """
+import torch
 from torch import nn
 import torch.nn.functional as F
 
