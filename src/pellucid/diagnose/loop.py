@@ -210,7 +210,7 @@ class Loop(Values):
         return {p: t.array.copy() for p in info.parameters if (t := p.tensor()) is not None}
 
     def _written_gradients(self, info: OptimizerInfo) -> Iterator[Parameter]:
-        """The parameters whose gradient no backward gave: it was copied over theirs, or written after they cleared it."""
+        """The parameters whose gradient was written by hand: copied over theirs, or written after it was cleared."""
         cleared: set[Parameter] = set()
         for event in reversed(self.loop):
             if isinstance(event, Backward) and not event.asked:

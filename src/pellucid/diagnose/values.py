@@ -45,7 +45,7 @@ class Values:
         self.crash: Crash | None = None
         self.running: ModuleCall | None = None
         self.asked_for: set[Parameter] = set()  # gradients of these were asked for with autograd.grad
-        self.handmade: set[Parameter] = set()  # gradients of these were written by hand: `p.grad = ...`, `p.grad.copy_(...)`
+        self.handmade: set[Parameter] = set()  # their gradients were written by hand: `p.grad = ...`, `copy_`
         self.roots: list[tuple[weakref.ref[Tensor], Backward]] = []  # what backward was called on
         self.results: list[tuple[weakref.ref[Tensor], Place, int]] = []  # of whole models: the call, and its pass
         self._known: dict[int, tuple[weakref.ref[Tensor], Value]] = {}

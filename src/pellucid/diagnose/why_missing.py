@@ -20,7 +20,7 @@ from pellucid.core.provenance import Place
 from pellucid.core.tensor import Cut, Freed, Leaf, Node, Tensor
 from pellucid.diagnose.edges import Passage
 from pellucid.diagnose.finding import Finding, Related, Spot
-from pellucid.diagnose.naming import expression, number, short
+from pellucid.diagnose.naming import expression, plural, short
 from pellucid.nn.modules.calls import CALLS
 
 __all__ = ["Case", "cleared_since", "missing"]
@@ -358,7 +358,7 @@ def _cut_evidence(case: Case, cut: Cut) -> str:
         source = f"; before the cut it came from {cut.source}" if cut.source else ""
         return f"{case.name} requires no gradient{source}"
     reached = len(RUNS[-1][3]) if RUNS and case.loss is None else None
-    others = "" if reached is None else f"; that backward filled {number(reached)} other tensor{'s' * (reached != 1)}"
+    others = "" if reached is None else f"; that backward filled {plural(reached, 'other tensor')}"
     return f"{case.nothing}; {cut.source or 'the value'} that was left behind depends on {case.name}{others}"
 
 

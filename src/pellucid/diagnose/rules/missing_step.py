@@ -7,6 +7,7 @@ import numpy as np
 
 from pellucid.diagnose.events import Backward, Cleared, OptimizerInfo, Parameter, Pass, Update, Value
 from pellucid.diagnose.finding import Finding, Related, Spot
+from pellucid.diagnose.naming import plural
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
@@ -78,14 +79,14 @@ class MissingStep(Rule):
             fix = "make the optimizer of the parameters that the loss is computed from"
             return Finding(
                 self.code, wasted[0].spot, others if steps else never,
-                f"{evidence}; the optimizer stepped {steps} times",
+                f"{evidence}; the optimizer stepped {plural(steps, 'time')}",
                 fix if steps else _step_after(wasted[0].spot),
                 related=(Related(trace.optimizers[0].spot, "the optimizer is made here"),), since=wasted[0].number,
             )  # fmt: skip
         spot = _most_common(clearing)
         return Finding(
             self.code, spot, "the gradients are cleared before a step applies them",
-            f"{evidence}: they were cleared first; the optimizer stepped {steps} times",
+            f"{evidence}: they were cleared first; the optimizer stepped {plural(steps, 'time')}",
             "clear before the backward, step after it:\n+ optimizer.zero_grad()\n  loss.backward()\n+ optimizer.step()",
             related=(Related(wasted[0].spot, "the gradients are computed here"),), since=wasted[0].number,
         )  # fmt: skip
@@ -116,7 +117,7 @@ class MissingStep(Rule):
         own = max(reached, key=lambda event: len(event.reached & held) / len(event.reached))
         return Finding(
             self.code, own.spot, f"the {info.kind} made at line {info.spot.line} never steps: its parameters stay",
-            f"{len(reached)} backward passes gave gradients to its {len(held)} parameters, it stepped 0 times",
+            f"{len(reached)} backward passes gave gradients to its {plural(len(held), 'parameter')}, it never stepped",
             _step_after(own.spot),
             related=(Related(info.spot, "the optimizer is made here"),), since=own.number,
         )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 from pellucid.diagnose.events import OptimizerInfo, Parameter, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.ledger import is_frozen, listed
+from pellucid.diagnose.naming import plural
 from pellucid.diagnose.ownership import Attendance, Family, idle_steps, stale, stepped_beside, unheld
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
@@ -107,8 +108,8 @@ class NotInOptimizer(Rule):
         return Finding(
             self.code, info.spot,
             f"this optimizer does not hold {listed(parameters)}: gradients come there, and nothing changes them",
-            f"{len(parameters)} parameters got gradients in {passes} backward passes and no optimizer holds them; "
-            f"this one holds {len(info.parameters)}",
+            f"{plural(len(parameters), 'parameter')} got gradients in {plural(passes, 'backward pass')} and no "
+            f"optimizer holds {'it' if len(parameters) == 1 else 'them'}; this one holds {len(info.parameters)}",
             fix, related=tuple(self.created(parameters, family)),
         )  # fmt: skip
 
