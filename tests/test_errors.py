@@ -63,6 +63,17 @@ def test_second_backward_names_the_first_backward_and_the_operation():
     assert "# first here" in text and "# recorded here" in text
 
 
+def test_of_two_backwards_the_one_is_named_that_took_the_values():
+    x = torch.ones(3, requires_grad=True)
+    shared = x * x  # recorded here
+    shared.sum().backward()  # first here
+    loss = (shared * 2).exp().sum()  # whose own values are gone when the walk gets to those of the product
+    text = message(loss.backward)
+    assert "MulBackward0 has given its saved values back" in text
+    assert "# first here" in text and "# recorded here" in text
+
+
+
 def test_a_graph_without_saved_values_may_be_walked_twice():
     x = torch.ones(3, requires_grad=True)
     loss = (x + 1).sum()

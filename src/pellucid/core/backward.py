@@ -478,14 +478,17 @@ def walk_from(
                     return walk(seeds, retain_graph=retain_graph, create_graph=create_graph, targets=targets)
             finally:
                 SELECTIVE.reset(token)
-    except GivenBack:
-        raise second_backward(_newest_freed(tensors)) from None
+    except GivenBack as error:
+        raise second_backward(_newest_freed(tensors, error.freed)) from None
 
 
-def _newest_freed(tensors: Sequence[Tensor]) -> Node:
-    """The node that a walk from these tensors finds without its values, for it goes from new to old."""
+def _newest_freed(tensors: Sequence[Tensor], freed: Freed) -> Node:
+    """The node that a walk from these tensors has found without its values, for it goes from new to old.
+
+    Nodes that it has passed on the way are without theirs too by now: each walk leaves a `Freed` of its own.
+    """
     roots = [node for tensor in tensors if (node := current_node(tensor)) is not None]
-    return next(node for node in reversed(oldest_first(roots)) if type(node.saved) is Freed)
+    return next(node for node in reversed(oldest_first(roots)) if node.saved is freed)
 
 
 @contextmanager

@@ -311,6 +311,9 @@ def extra_of(node: Node) -> Extra:
 class GivenBack(Exception):
     """A walk asked a node for values that an earlier one had given back; the user is told of it by another error."""
 
+    def __init__(self, freed: "Freed") -> None:
+        self.freed = freed  # what the earlier walk has left in its nodes
+
 
 class Freed:
     """What a node keeps after its saved values were given back: the line of the backward that took them."""
@@ -322,7 +325,7 @@ class Freed:
 
     def __getitem__(self, index: int) -> Any:
         """Stands where the values stood, so that a walk need not ask first whether they are there (0.3 µs a chain)."""
-        raise GivenBack
+        raise GivenBack(self)
 
     @property
     def place(self) -> Place:
