@@ -332,7 +332,7 @@ def _refuse_float8(p: Primitive, dtype: np.dtype) -> None:
         kind = dtypes.from_numpy_dtype(dtype)
         raise NotImplementedError(
             explain(
-                f"\"{p.name}\" not implemented for '{dtypes.scalar_name(kind)}'",
+                f"\"{as_written(p.name)}\" not implemented for '{dtypes.scalar_name(kind)}'",
                 here().text,
                 "floats of eight bits store numbers, nothing is computed in them",
                 "compute in a wider type: x.to(torch.float32)",
