@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pellucid.core import aliasing
 from pellucid.core.aliasing import tick
 from pellucid.core.provenance import Place, here
 from pellucid.core.tensor import DeadEnd, Leaf, Tensor
@@ -210,9 +211,7 @@ def memory_of(array: np.ndarray) -> int:
 
 def owner_of(array: Any) -> Any:
     """The array whose memory an array looks at, which may be itself."""
-    while isinstance(array, np.ndarray) and isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
+    return aliasing.owner_of(array) if isinstance(array, np.ndarray) else array
 
 
 def given_name(route: tuple[Place, ...]) -> str:
