@@ -63,6 +63,16 @@ def test_second_backward_names_the_first_backward_and_the_operation():
     assert "# first here" in text and "# recorded here" in text
 
 
+def test_of_two_backwards_the_one_is_named_that_took_the_values():
+    x = torch.ones(3, requires_grad=True)
+    shared = x * x  # recorded here
+    shared.sum().backward()  # first here
+    loss = (shared * 2).exp().sum()  # whose own values are gone when the walk gets to those of the product
+    text = message(loss.backward)
+    assert "MulBackward0 has given its saved values back" in text
+    assert "# first here" in text and "# recorded here" in text
+
+
 def test_a_graph_without_saved_values_may_be_walked_twice():
     x = torch.ones(3, requires_grad=True)
     loss = (x + 1).sum()
@@ -440,6 +450,12 @@ WORDS = {
         lambda: torch.zeros(2, dtype=torch.float16).fill_(-1e9),
         "value cannot be converted to type c10::Half without overflow",
     ),
+    "overflow of NumPy's number": (
+        lambda: torch.full((2,), np.float64(1e9), dtype=torch.float16),
+        "use torch.finfo(torch.float16).max",
+    ),
+    "overflow below": (lambda: torch.full((2,), -1e9, dtype=torch.float16), "use torch.finfo(torch.float16).min"),
+    "float8": (lambda: torch.ones(2).to(torch.float8_e5m2).sum(), "\"sum\" not implemented for 'Float8_e5m2'"),
     "one of several views": (
         lambda: (torch.ones(4, requires_grad=True) * 1).split(2)[0].mul_(3),
         "This view is the output of a function that returns multiple views",

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+import pellucid
 import pellucid as torch
 from pellucid.core import departures, modes
 
@@ -292,3 +293,45 @@ def test_a_gradient_is_complex_where_the_output_is(factor, dtype):
     with pytest.raises(RuntimeError, match="required to have the same dtype"):
         (x * torch.tensor(factor)).backward(torch.ones(2, dtype=dtype))
     assert x.grad is None
+
+
+def _view_under_no_grad(lib):
+    x = lib.ones(4, requires_grad=True)
+    with lib.no_grad():
+        return x, x.view(2, 2)
+
+
+def test_a_view_made_under_no_grad_becomes_a_leaf_when_it_is_asked_to(torch):
+    for lib in (torch, pellucid):
+        x, view = _view_under_no_grad(lib)
+        view.requires_grad_(False)
+        assert view.requires_grad  # as its base
+        (view * 2).sum().backward()
+        assert view.grad is None and x.grad is None
+        view.requires_grad_()
+        (view * 3).sum().backward()
+        assert view.grad.tolist() == [[3, 3], [3, 3]] and x.grad is None
+
+
+def test_a_view_made_under_no_grad_has_no_gradient_to_ask_for(torch):
+    for lib in (torch, pellucid):
+        x, view = _view_under_no_grad(lib)
+        with pytest.raises(RuntimeError, match="appears to not have been used in the graph"):
+            lib.autograd.grad((view * 2).sum(), view)
+        assert lib.autograd.grad((view * 2).sum() + x.sum(), [view, x], allow_unused=True)[0] is None
+        (view * 2).sum().backward(inputs=[view])
+        assert view.grad is None
+        with pytest.raises(RuntimeError, match="element 0 of tensors does not require grad"):
+            view.backward(lib.ones(2, 2))
+
+
+def test_a_write_to_a_view_made_under_no_grad_says_where_it_was_made(torch):
+    for lib in (torch, pellucid):
+        for base in (lib.ones(4, requires_grad=True), lib.ones(4, requires_grad=True) * 1):
+            with lib.no_grad():
+                views = base[:2], base.chunk(2)[0]
+            for view in views:
+                with pytest.raises(RuntimeError, match="A view was created in no_grad mode"):
+                    view.mul_(2)
+        with pytest.raises(RuntimeError, match="the output of a function that returns multiple views"):
+            lib.ones(4, requires_grad=True).chunk(2)[0].mul_(2)

@@ -833,3 +833,18 @@ def test_the_ledger_keeps_no_graph_alive():
 def test_not_a_tensor():
     with pytest.raises(TypeError, match="expected a Tensor, got list"):
         torch.why([1.0])
+
+
+def test_a_view_that_gets_no_gradient_is_not_counted_among_those_that_were_filled():
+    w, v = torch.ones(4, requires_grad=True), torch.ones(4, requires_grad=True)
+    with torch.no_grad():
+        square = w.view(2, 2)
+    for walk in (lambda loss: loss.backward(), lambda loss: torch.backward_steps(loss).commit()):
+        walk((square * v.view(2, 2)).sum())
+        assert torch.why(w).evidence.endswith("that was left behind depends on w; that backward filled 1 other tensor")
+
+
+def test_a_parameter_that_is_cut_off_itself_is_no_operation():
+    w, v = torch.ones(4, requires_grad=True), torch.ones(4, requires_grad=True)
+    (w.detach() * v).sum().backward()
+    assert "None; the value that was left behind depends on w" in torch.why(w).evidence

@@ -18,7 +18,7 @@ from pellucid.core.meta import Meta
 from pellucid.core.modes import Mode
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Cut, Handle, Leaf, Node, Tensor, extra_of, nobody, step_over_pick, wrap
-from pellucid.core.views import current_array, current_node
+from pellucid.core.views import current_array, current_node, receiving_node
 from pellucid.errors import explain
 
 
@@ -112,7 +112,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     >>> pellucid.zeros(2).requires_grad_()
     tensor([0., 0.], requires_grad=True)
     """
-    node = current_node(self)
+    node = receiving_node(self)
     if requires_grad and node is None:
         _check_differentiable(self)
         joins(self.cut)  # a value that was cut off starts a graph of its own

@@ -29,7 +29,7 @@ from pellucid.core.primitive import BOUND, same
 from pellucid.core.provenance import getframe, here, outside
 from pellucid.core.saved import by_rules, saved_values, second_backward
 from pellucid.core.tensor import ACCUMULATE, OWN_DTYPE, Bundle, Freed, GivenBack, Leaf, Node, Tensor, extra_of, wrap
-from pellucid.core.views import current_node
+from pellucid.core.views import current_node, receiving_node
 from pellucid.errors import explain
 
 ndarray = np.ndarray
@@ -342,7 +342,7 @@ def seeds_of(tensors: Sequence[Tensor], gradients: Sequence[Any], create_graph: 
     """The gradient each root starts with: given, or one for a scalar."""
     seeds: Gradients = {}
     for i, tensor in enumerate(tensors):  # zip(..., strict=True) takes 0.2 µs more
-        node = tensor.node if tensor.window is None else current_node(tensor)
+        node = tensor.node if tensor.window is None else receiving_node(tensor)
         if node is None:
             raise RuntimeError(no_graph(tensor))
         gradient = gradients[i]
@@ -478,14 +478,17 @@ def walk_from(
                     return walk(seeds, retain_graph=retain_graph, create_graph=create_graph, targets=targets)
             finally:
                 SELECTIVE.reset(token)
-    except GivenBack:
-        raise second_backward(_newest_freed(tensors)) from None
+    except GivenBack as error:
+        raise second_backward(_newest_freed(tensors, error.freed)) from None
 
 
-def _newest_freed(tensors: Sequence[Tensor]) -> Node:
-    """The node that a walk from these tensors finds without its values, for it goes from new to old."""
+def _newest_freed(tensors: Sequence[Tensor], freed: Freed) -> Node:
+    """The node that a walk from these tensors has found without its values, for it goes from new to old.
+
+    Nodes that it has passed on the way are without theirs too by now: each walk leaves a `Freed` of its own.
+    """
     roots = [node for tensor in tensors if (node := current_node(tensor)) is not None]
-    return next(node for node in reversed(oldest_first(roots)) if type(node.saved) is Freed)
+    return next(node for node in reversed(oldest_first(roots)) if node.saved is freed)
 
 
 @contextmanager
@@ -515,7 +518,7 @@ def _targets(inputs: Sequence[Tensor] | None) -> set[Node] | None:
                     try_="call requires_grad_() on it before computing with it",
                 )
             )
-    return set(nodes)  # type: ignore[arg-type]
+    return {node for tensor in inputs if (node := receiving_node(tensor)) is not None}
 
 
 def retain(node: Node, tensor: Tensor) -> None:

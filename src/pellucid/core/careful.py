@@ -297,7 +297,7 @@ def computed(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> 
 
 
 def in_float32(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-    """Half precision is stored in 16 bits and computed in 32, as PyTorch does on the CPU."""
+    """Numbers are stored in 16 bits (or 8, see OF_FLOAT8) and computed in 32, as PyTorch does on the CPU."""
     half = arrays[0].dtype
     wide = tuple(array.astype(FLOAT32) if array.dtype in HALVES or array.dtype == half else array for array in arrays)
     if p.name in WITH_ROUNDED_NUMBERS:
@@ -327,12 +327,12 @@ def _narrow(y: Any, half: np.dtype) -> Any:
 
 
 def _refuse_float8(p: Primitive, dtype: np.dtype) -> None:
-    """Eight bits are for storing: PyTorch computes next to nothing with them."""
+    """Eight bits are for storing: PyTorch computes with them only what OF_FLOAT8 names."""
     if p.name not in OF_FLOAT8:
         kind = dtypes.from_numpy_dtype(dtype)
         raise NotImplementedError(
             explain(
-                f"\"{p.name}\" not implemented for '{dtypes.scalar_name(kind)}'",
+                f"\"{as_written(p.name)}\" not implemented for '{dtypes.scalar_name(kind)}'",
                 here().text,
                 "floats of eight bits store numbers, nothing is computed in them",
                 "compute in a wider type: x.to(torch.float32)",

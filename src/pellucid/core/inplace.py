@@ -128,6 +128,8 @@ def check_writable(target: Tensor, name: str, alike: bool = False) -> None:
     if not mode.grad:
         return
     node = current_node(target)
+    if target.window is not None:
+        check_view(target, name)
     if isinstance(node, Leaf):
         raise RuntimeError(
             explain(
@@ -137,8 +139,6 @@ def check_writable(target: Tensor, name: str, alike: bool = False) -> None:
                 "wrap the update in `with torch.no_grad():`, or use the out-of-place form",
             )
         )
-    if target.window is not None:
-        check_view(target, name)
 
 
 def _overlaps(array: np.ndarray) -> bool:
@@ -166,15 +166,6 @@ def check_view(target: Tensor, name: str, recorded: bool = False) -> None:
     """Refuse an in-place operation on a view whose base could not follow; `recorded`: by what is written it would."""
     view = target.window
     assert view is not None
-    if isinstance(view.base.node, Leaf):
-        raise RuntimeError(
-            explain(
-                f"{name}: a view of a leaf Variable that requires grad is being used in an in-place operation",
-                str(here()),
-                "its gradient would belong to a value that no longer exists",
-                "wrap the update in `with torch.no_grad():`, or change a clone()",
-            )
-        )
     if view.forbids and (recorded or view.base.node is not None or target.node is not None):
         raise RuntimeError(
             explain(
@@ -182,6 +173,15 @@ def check_view(target: Tensor, name: str, recorded: bool = False) -> None:
                 str(here()),
                 view.forbids,
                 "clone() it first, or use the out-of-place form",
+            )
+        )
+    if isinstance(view.base.node, Leaf):
+        raise RuntimeError(
+            explain(
+                f"{name}: a view of a leaf Variable that requires grad is being used in an in-place operation",
+                str(here()),
+                "its gradient would belong to a value that no longer exists",
+                "wrap the update in `with torch.no_grad():`, or change a clone()",
             )
         )
 

@@ -205,13 +205,16 @@ def nobody() -> None:
 
 
 class DeadEnd(Leaf):
-    """The leaf of a view that was made while nothing was recorded: it requires grad as its base does, and gets none."""
+    """The leaf of a view that was made while nothing was recorded: it requires grad as its base does, and gets none.
+
+    Its row has no rules: a walk passes by and leaves nothing, where it leaves a gradient at other leaves.
+    """
 
     __slots__ = ()
 
     def __init__(self, tensor: "Tensor", place: Place) -> None:
         super().__init__(tensor, place)
-        self.tensor = nobody
+        self.primitive, self.tensor = PASSED_BY, nobody
 
 
 def _accumulate(*_: Any) -> Any:  # pragma: no cover (a row must have a forward; nothing runs this one)
@@ -219,6 +222,7 @@ def _accumulate(*_: Any) -> Any:  # pragma: no cover (a row must have a forward;
 
 
 ACCUMULATE = Primitive("accumulate_grad", _accumulate, (), None, grad_name="AccumulateGrad")
+PASSED_BY = Primitive("dead_end", _accumulate, (), None, grad_name="DeadEnd")
 
 
 class Bundle(dict[int, Any]):
@@ -307,6 +311,9 @@ def extra_of(node: Node) -> Extra:
 class GivenBack(Exception):
     """A walk asked a node for values that an earlier one had given back; the user is told of it by another error."""
 
+    def __init__(self, freed: "Freed") -> None:
+        self.freed = freed  # what the earlier walk has left in its nodes
+
 
 class Freed:
     """What a node keeps after its saved values were given back: the line of the backward that took them."""
@@ -318,7 +325,7 @@ class Freed:
 
     def __getitem__(self, index: int) -> Any:
         """Stands where the values stood, so that a walk need not ask first whether they are there (0.3 µs a chain)."""
-        raise GivenBack
+        raise GivenBack(self)
 
     @property
     def place(self) -> Place:

@@ -25,6 +25,12 @@ def current_node(tensor: Tensor) -> Node | None:
     return tensor.node
 
 
+def receiving_node(tensor: Tensor) -> Node | None:
+    """The node of a tensor, if gradients that arrive there come to something: at a dead end they do not."""
+    node = current_node(tensor)
+    return None if type(node) is DeadEnd else node
+
+
 def current_array(tensor: Tensor) -> Any:
     """The array of a tensor; a view over a kind of array is taken anew from its base (kinds are immutable)."""
     view = tensor.window

@@ -12,6 +12,7 @@ from pellucid.core.provenance import PACKAGE_FOLDER
 from pellucid.diagnose.events import Crash, Pass
 from pellucid.diagnose.finding import Finding, Spot
 from pellucid.diagnose.instruments import listening
+from pellucid.diagnose.naming import plural
 from pellucid.diagnose.ranking import ranked
 from pellucid.diagnose.rules import Rule, all_rules
 from pellucid.diagnose.trace import Trace
@@ -113,7 +114,7 @@ class doctor:
 
     def _stop_if_enough(self, passes: int) -> None:
         if self.steps is not None and passes >= self.steps:
-            self.stopped = f"after {passes} backward passes, as asked"
+            self.stopped = f"after {plural(passes, 'backward pass')}, as asked"
         elif self.seconds is not None and time.monotonic() - self._began >= self.seconds:
             self.stopped = f"after {self.seconds:g} seconds, as asked"
         elif self.stop_when_failed and self._failed >= self._patience:

@@ -3,12 +3,12 @@
 import weakref
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from math import isfinite, nan, sqrt
+from math import isfinite, nan, prod, sqrt
 from typing import Any
 
 import numpy as np
 
-from pellucid.core import modes
+from pellucid.core import aliasing
 from pellucid.core.aliasing import tick
 from pellucid.core.backward import oldest_first
 from pellucid.core.provenance import Place, here
@@ -204,9 +204,26 @@ class Loop(Values):
     def before_step(self, info: OptimizerInfo) -> dict[Parameter, Any]:
         """An optimizer is about to step: copies of what it may change."""
         self._inside_step = True
+        self.handmade.update(self._written_gradients(info))
         if info.late and not info.steps:
             info.place = here()
         return {p: t.array.copy() for p in info.parameters if (t := p.tensor()) is not None}
+
+    def _written_gradients(self, info: OptimizerInfo) -> Iterator[Parameter]:
+        """The parameters whose gradient was written by hand: copied over theirs, or written after it was cleared."""
+        cleared: set[Parameter] = set()
+        for event in reversed(self.loop):
+            if isinstance(event, Backward) and not event.asked:
+                break
+            if isinstance(event, Cleared):
+                cleared |= event.parameters
+        for parameter in info.parameters:
+            tensor = parameter.tensor()
+            if tensor is not None and tensor._grad is not None:
+                write = aliasing.write_to(tensor._grad.array)
+                copied = write is not None and write.operation == "copy_"
+                if copied or (parameter in cleared and _has_gradient(tensor)):
+                    yield parameter
 
     def after_step(self, info: OptimizerInfo, before: dict[Parameter, Any], rate: float) -> None:
         """An optimizer has stepped."""
@@ -247,11 +264,8 @@ class Loop(Values):
             parameter.written_at = here()
 
     def _note_update_by_hand(self, target: Tensor) -> None:
-        """A write to the memory of a parameter without an optimizer is a step, too."""
-        recorded = modes.current().grad and target.node is not None
-        if recorded or not isinstance(target.array, np.ndarray):
-            return
-        parameter = self._owner(target)
+        """A write to the memory of a parameter without an optimizer is a step, too; `p.data = ...` is one."""
+        parameter = self._owner(target) if isinstance(target.array, np.ndarray) else None
         if parameter is None:
             return
         given = parameter.last_reached >= 0 and parameter.last_reached == self.open.number - 1  # by autograd.grad
@@ -276,6 +290,12 @@ class Loop(Values):
             if isinstance(array, np.ndarray) and memory_of(array) <= start < memory_of(array) + max(array.nbytes, 1):
                 return parameter
         return None
+
+    def owners_of_gradient(self, target: Tensor) -> list[Tensor]:
+        """The parameters whose whole gradient is in a tensor's memory: `p.grad`, `p.grad.data`, not `p.grad[0]`."""
+        memory, size = owner_of(target.array), prod(target.array.shape)
+        held = [(tensor, grad.array) for _, tensor in self._alive() if (grad := tensor._grad) is not None]
+        return [tensor for tensor, array in held if owner_of(array) is memory and prod(array.shape) <= size]
 
     def cleared(self, tensors: Sequence[Tensor], how: str) -> None:
         """Gradients are about to be forgotten."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from math import inf, isfinite
+from math import inf, isfinite, log10
 from operator import itemgetter
 from types import CodeType, FrameType
 from typing import Any
@@ -21,8 +21,8 @@ from pellucid.nn.modules.calls import CALLS, module_of, running
 from pellucid.nn.modules.module import Module
 
 __all__ = [
-    "Label", "Names", "collected_names", "expression", "module_names", "number", "operation_of", "parameter_names",
-    "plain_names", "short",
+    "Label", "Names", "amount", "collected_names", "expression", "module_names", "number", "operation_of",
+    "parameter_names", "plain_names", "plural", "short",
 ]  # fmt: skip
 
 LONGEST = 48  # characters of source shown for one operation,
@@ -42,6 +42,30 @@ def number(value: float) -> str:
     if isfinite(value) and value == int(value) and abs(value) < 1e6:
         return str(int(value))
     return f"{value:.3g}"
+
+
+def amount(count: int) -> str:
+    """A number of paths for people, however large.
+
+    >>> amount(12), amount(2**1000), amount(3**700)
+    ('12', '2^1000', 'about 9.66e+333')
+    """
+    if count < 10**9:
+        return f"{count:,}"
+    if count & (count - 1) == 0:
+        return f"2^{count.bit_length() - 1}"
+    exponent, rest = divmod(log10(count), 1)
+    return f"about {10**rest:.3g}e+{int(exponent)}"
+
+
+def plural(count: int, noun: str) -> str:
+    """So many of something.
+
+    >>> plural(1, "tensor"), plural(2, "backward pass")
+    ('1 tensor', '2 backward passes')
+    """
+    ending = "" if count == 1 else "es" if noun.endswith("s") else "s"
+    return f"{amount(count)} {noun}{ending}"
 
 
 def short(place: Place) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from pellucid.diagnose.doctor import doctor
 from pellucid.diagnose.events import Backward
 from pellucid.diagnose.finding import Finding
+from pellucid.diagnose.naming import plural
 
 __all__ = ["post_mortem"]
 
@@ -43,7 +44,7 @@ def _symptom(watch: doctor) -> str:
     if bad is not None:
         lines.append(f"The loss was {losses[bad]} in pass {bad}.")
     elif losses:
-        lines.append(f"The loss went from {losses[0]:.4g} to {losses[-1]:.4g} in {len(losses)} passes.")
+        lines.append(f"The loss went from {losses[0]:.4g} to {losses[-1]:.4g} in {plural(len(losses), 'pass')}.")
     if watch.stopped:
         lines.append(f"The run was stopped: {watch.stopped}.")
     if not watch.findings:
@@ -79,7 +80,7 @@ def _first_bad(watch: doctor) -> str:
         return ""
     first = bad[0]
     what = f"loss {first.loss:.4g}, gradient norm {first.gradient_norm:.4g}"
-    later = f"{len(bad) - 1} later passes carry it on" if len(bad) > 1 else "no later pass was run"
+    later = f"{plural(len(bad) - 1, 'later pass')} with such numbers" if len(bad) > 1 else "no later pass was run"
     return f"## First invalid value\n\nPass {first.number}, `backward()` at {first.spot}: {what}; {later}."
 
 

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from math import isfinite, log10
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from pellucid.diagnose.naming import number
+from pellucid.diagnose.naming import amount, number, plural
 from pellucid.errors import printable
 
 if TYPE_CHECKING:
@@ -34,20 +34,6 @@ class Table:
 # --- words
 
 
-def amount(count: int) -> str:
-    """A number of paths for people, however large.
-
-    >>> amount(12), amount(2**1000), amount(3**700)
-    ('12', '2^1000', 'about 9.66e+333')
-    """
-    if count < 10**9:
-        return f"{count:,}"
-    if count & (count - 1) == 0:
-        return f"2^{count.bit_length() - 1}"
-    exponent, rest = divmod(log10(count), 1)
-    return f"about {10**rest:.3g}e+{int(exponent)}"
-
-
 def plain(value: Any) -> Any:
     """A value as strict JSON has it: numbers that it cannot hold, or not exactly, as text.
 
@@ -67,10 +53,6 @@ def plain(value: Any) -> Any:
 
 def percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.3g} %"
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{amount(count)} {noun}" if count == 1 else f"{amount(count)} {noun}s"
 
 
 def headline(e: "Explanation") -> str:

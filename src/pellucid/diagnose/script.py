@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.diagnose.doctor import doctor
+from pellucid.diagnose.naming import plural
 from pellucid.diagnose.postmortem import post_mortem
 from pellucid.shim import run_script
 
@@ -39,7 +40,7 @@ def examine(
 def told(watch: doctor, script: str, exit_code: Any) -> str:
     """What the terminal shows after the script's own output."""
     passes = max(len(watch.trace.backwards), watch.trace.open.number)  # those of torch.func are in no loop
-    head = f"--- pellucid doctor: {os.path.basename(script)}, {passes} backward pass{'' if passes == 1 else 'es'}"
+    head = f"--- pellucid doctor: {os.path.basename(script)}, {plural(passes, 'backward pass')}"
     lines = [head + (f"; stopped: {watch.stopped}" if watch.stopped else "")]
     if exit_code not in (0, None):
         lines.append(f"the script ended itself with status {exit_code}")

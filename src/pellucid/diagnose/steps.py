@@ -32,7 +32,7 @@ from pellucid.core.kinds import Kind
 from pellucid.core.modes import current
 from pellucid.core.provenance import getframe, here, outside
 from pellucid.core.saved import saved_values
-from pellucid.core.tensor import ACCUMULATE, PICK, Node, Tensor
+from pellucid.core.tensor import ACCUMULATE, PICK, Leaf, Node, Tensor
 from pellucid.diagnose.naming import Names
 from pellucid.diagnose.pulling import refuse_freed
 from pellucid.diagnose.step import Gradients, Step
@@ -120,7 +120,7 @@ class BackwardSteps(Iterator[Step]):
         g, going = self._pull(node, before)
         heappop(self._frontier)  # only now: a step that failed can be tried again
         del self._open[node]
-        if node.primitive is ACCUMULATE:
+        if isinstance(node, Leaf):
             return None
         sent = [(parent, d, self._add(parent, d)) for parent, d in going]
         self.done += node.primitive is not PICK

@@ -19,7 +19,7 @@ from pellucid.core.function import no_forward
 from pellucid.core.keep import arguments
 from pellucid.core.primitive import BOUND, TABLE, Primitive
 from pellucid.core.provenance import here
-from pellucid.core.tensor import ACCUMULATE, Node, Tensor, wrap
+from pellucid.core.tensor import Leaf, Node, Tensor, wrap
 from pellucid.core.views import current_node
 from pellucid.diagnose.snapshots import Arrangement, Parameters, written_since
 
@@ -182,7 +182,7 @@ class Tape:
             return self._detached(tensor) if last and tensor.array is last[0].array else self._enter(tensor)
         slot = self.of_node.get(node.born)
         if slot is None:
-            return self._enter(tensor, node) if node.primitive is ACCUMULATE else self._revived(tensor, node)
+            return self._enter(tensor, node) if isinstance(node, Leaf) else self._revived(tensor, node)
         return slot
 
     def _detached(self, tensor: Tensor) -> int:

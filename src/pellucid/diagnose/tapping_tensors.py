@@ -29,6 +29,7 @@ def tensor_instruments(trace: Trace) -> Iterator[tuple[Any, str, Wrapper]]:
     yield Tensor, "detach_", functools.partial(_detaching, trace)
     yield Tensor, "data", functools.partial(_data, trace)
     yield Tensor, "grad", functools.partial(_grad, trace)
+    yield Tensor, "zero_", functools.partial(_zeroing, trace)
     yield Tensor, "backward", functools.partial(heard_backward, trace)
     yield Tensor, "requires_grad", functools.partial(_flag, trace)
     yield Tensor, "requires_grad_", functools.partial(_flagging, trace)
@@ -92,11 +93,22 @@ def _grad(trace: Trace, original: Any) -> Any:
         if not of_ours():
             if value is None:
                 trace.cleared([self], "grad = None")
-            elif (parameter := trace.parameter_of(self)) is not None:
+            elif value is not self._grad and (parameter := trace.parameter_of(self)) is not None:  # not `p.grad *= 2`
                 trace.handmade.add(parameter)
         original.fset(self, value)
 
     return property(original.fget, assign, original.fdel)
+
+
+def _zeroing(trace: Trace, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def zero_(self: Tensor) -> Tensor:
+        owners = [] if of_ours() else trace.owners_of_gradient(self)
+        if owners:
+            trace.cleared(owners, "grad.zero_()")
+        return original(self)  # type: ignore[no-any-return]
+
+    return zero_
 
 
 def heard_backward(trace: Trace, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -152,7 +152,8 @@ class Trace(Loop):
         known = self._known.get(id(target))
         old = known[1] if known is not None and known[0]() is target else None
         self._note_initialisation(target)
-        self._note_update_by_hand(target)
+        if target.node is None or not is_grad_enabled():  # else it is a part of the graph
+            self._note_update_by_hand(target)
         if result is not None:
             if result.node is not None:
                 self._written_nodes[result.node] = result

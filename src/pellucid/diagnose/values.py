@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pellucid.core import aliasing
 from pellucid.core.aliasing import tick
 from pellucid.core.provenance import Place, here
 from pellucid.core.tensor import DeadEnd, Leaf, Tensor
@@ -45,7 +46,7 @@ class Values:
         self.crash: Crash | None = None
         self.running: ModuleCall | None = None
         self.asked_for: set[Parameter] = set()  # gradients of these were asked for with autograd.grad
-        self.handmade: set[Parameter] = set()  # gradients were written to these by hand: `p.grad = ...`
+        self.handmade: set[Parameter] = set()  # their gradients were written by hand: `p.grad = ...`, `copy_`
         self.roots: list[tuple[weakref.ref[Tensor], Backward]] = []  # what backward was called on
         self.results: list[tuple[weakref.ref[Tensor], Place, int]] = []  # of whole models: the call, and its pass
         self._known: dict[int, tuple[weakref.ref[Tensor], Value]] = {}
@@ -210,9 +211,7 @@ def memory_of(array: np.ndarray) -> int:
 
 def owner_of(array: Any) -> Any:
     """The array whose memory an array looks at, which may be itself."""
-    while isinstance(array, np.ndarray) and isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
+    return aliasing.owner_of(array) if isinstance(array, np.ndarray) else array
 
 
 def given_name(route: tuple[Place, ...]) -> str:

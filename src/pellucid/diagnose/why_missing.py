@@ -17,10 +17,10 @@ from pellucid.core.backward import oldest_first
 from pellucid.core.departures import CLEARINGS, DEPARTURES, JOINS, REGIONS, RUNS, cuts_of, leaves_of
 from pellucid.core.modes import Mode, Region
 from pellucid.core.provenance import Place
-from pellucid.core.tensor import Cut, Freed, Leaf, Node, Tensor
+from pellucid.core.tensor import ACCUMULATE, Cut, Freed, Leaf, Node, Tensor
 from pellucid.diagnose.edges import Passage
 from pellucid.diagnose.finding import Finding, Related, Spot
-from pellucid.diagnose.naming import expression, number, short
+from pellucid.diagnose.naming import expression, plural, short
 from pellucid.nn.modules.calls import CALLS
 
 __all__ = ["Case", "cleared_since", "missing"]
@@ -358,8 +358,9 @@ def _cut_evidence(case: Case, cut: Cut) -> str:
         source = f"; before the cut it came from {cut.source}" if cut.source else ""
         return f"{case.name} requires no gradient{source}"
     reached = len(RUNS[-1][3]) if RUNS and case.loss is None else None
-    others = "" if reached is None else f"; that backward filled {number(reached)} other tensor{'s' * (reached != 1)}"
-    return f"{case.nothing}; {cut.source or 'the value'} that was left behind depends on {case.name}{others}"
+    others = "" if reached is None else f"; that backward filled {plural(reached, 'other tensor')}"
+    left = "the value" if cut.source in ("", ACCUMULATE.grad_name) else cut.source  # a leaf has no operation to name
+    return f"{case.nothing}; {left} that was left behind depends on {case.name}{others}"
 
 
 def _entered(region: Any) -> tuple[Related, ...]:

@@ -441,12 +441,17 @@ def check_fits(array: np.ndarray, wanted: np.dtype) -> None:
 def check_range(value: Any, kind: np.dtype) -> None:
     """PyTorch fills no tensor with a finite number beyond its floating dtype; -1e9 in float16 is the usual one."""
     largest = LARGEST.get(kind)
-    if largest is None or type(value) not in (int, float) or -largest <= value <= largest or value != value:
+    if largest is None or not isinstance(value, (int, float)) or -largest <= value <= largest or value != value:
         return
     if abs(value) != inf or kind in dtypes.FLOAT8:
-        dtype = dtypes.from_numpy_dtype(kind)
-        what = f"value cannot be converted to type {dtypes.machine_name(dtype)} without overflow"
-        raise refusal(RuntimeError, what, f"{dtype} reaches to {largest:g}", f"use torch.finfo({dtype}).max")
+        dtype, end = dtypes.from_numpy_dtype(kind), "max" if value > 0 else "min"
+        raise no_room(dtype, f"{dtype} reaches to {largest:g}", f"use torch.finfo({dtype}).{end}")
+
+
+def no_room(dtype: dtypes.dtype, why: str | None = None, try_: str | None = None) -> Exception:
+    """A number that a dtype cannot hold, in PyTorch's words."""
+    what = f"value cannot be converted to type {dtypes.machine_name(dtype)} without overflow"
+    return refusal(RuntimeError, what, why, try_)
 
 
 LARGEST = {

@@ -20,7 +20,7 @@ from pellucid.core.tensor import Cut, Tensor, wrap
 from pellucid.core.views import current_node
 from pellucid.ops.arguments import Row, refusal
 from pellucid.ops.convert import cast_row
-from pellucid.ops.create import check_range, held
+from pellucid.ops.create import check_range, held, no_room
 from pellucid.ops.expand import broadcast, cannot_expand
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.shape import aligned, reshape_row, zeros_like_row
@@ -70,18 +70,12 @@ def value_for(self: Tensor, value: Any, what: str = "assign") -> Tensor:
 def _number_for(self: Tensor, value: Any) -> ndarray:
     target = np.dtype(self.array.dtype)
     if isinstance(value, complex) and target.kind != "c":
-        raise _no_room(self)
+        raise no_room(self.dtype)
     if type(value) is int:
         value = held(value, target)
     if isinstance(value, (np.generic, ndarray)):
         dtypes.from_numpy_dtype(value.dtype.newbyteorder("="))  # refuses objects, dates, structures
     return dtypes.astype(np.asarray(value), plain(target))  # type: ignore[no-any-return]
-
-
-def _no_room(self: Any) -> Exception:
-    """Why a complex number cannot be written into a real tensor."""
-    what = f"value cannot be converted to type {dtypes.machine_name(self.dtype)} without overflow"
-    return refusal(RuntimeError, what)
 
 
 def copy_into(target: Tensor, value: Tensor, name: str) -> Tensor:
@@ -182,7 +176,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 def fill_value(self: Any, value: Any, name: str) -> Tensor:
     """The one value that a tensor is filled with, as a 0-d tensor of its dtype."""
     if isinstance(value, Tensor) and value.array.dtype.kind == "c" and self.array.dtype.kind != "c":
-        raise _no_room(self)
+        raise no_room(self.dtype)
     check_range(value, plain(self.array.dtype))
     number = value_for(self, value, "fill")
     if number.array.ndim:

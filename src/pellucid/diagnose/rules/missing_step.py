@@ -7,6 +7,7 @@ import numpy as np
 
 from pellucid.diagnose.events import Backward, Cleared, OptimizerInfo, Parameter, Pass, Update, Value
 from pellucid.diagnose.finding import Finding, Related, Spot
+from pellucid.diagnose.naming import plural
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
@@ -78,14 +79,14 @@ class MissingStep(Rule):
             fix = "make the optimizer of the parameters that the loss is computed from"
             return Finding(
                 self.code, wasted[0].spot, others if steps else never,
-                f"{evidence}; the optimizer stepped {steps} times",
+                f"{evidence}; the optimizer stepped {plural(steps, 'time')}",
                 fix if steps else _step_after(wasted[0].spot),
                 related=(Related(trace.optimizers[0].spot, "the optimizer is made here"),), since=wasted[0].number,
             )  # fmt: skip
         spot = _most_common(clearing)
         return Finding(
             self.code, spot, "the gradients are cleared before a step applies them",
-            f"{evidence}: they were cleared first; the optimizer stepped {steps} times",
+            f"{evidence}: they were cleared first; the optimizer stepped {plural(steps, 'time')}",
             "clear before the backward, step after it:\n+ optimizer.zero_grad()\n  loss.backward()\n+ optimizer.step()",
             related=(Related(wasted[0].spot, "the gradients are computed here"),), since=wasted[0].number,
         )  # fmt: skip
@@ -116,7 +117,7 @@ class MissingStep(Rule):
         own = max(reached, key=lambda event: len(event.reached & held) / len(event.reached))
         return Finding(
             self.code, own.spot, f"the {info.kind} made at line {info.spot.line} never steps: its parameters stay",
-            f"{len(reached)} backward passes gave gradients to its {len(held)} parameters, it stepped 0 times",
+            f"{len(reached)} backward passes gave gradients to its {plural(len(held), 'parameter')}, it never stepped",
             _step_after(own.spot),
             related=(Related(info.spot, "the optimizer is made here"),), since=own.number,
         )  # fmt: skip
@@ -178,6 +179,21 @@ for i in range(24):
     if (i + 1) % parts == 0:
         optimizer.step()
 """,
+        """
+import torch
+
+torch.manual_seed(0)
+net = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(10):
+    x = torch.randn(16, 4)
+    loss = (net(x) - x[:, :1]).square().mean()
+    loss.backward()
+    for p in net.parameters():
+        p.grad *= 0.5
+        p.grad.zero_()  # BUG
+    optimizer.step()
+""",
     )
     healthy = (
         """
@@ -234,6 +250,28 @@ for step in range(10):
             t += p.grad / norm.clamp(min=1.0)
     for t, p in zip(total, net.parameters()):
         p.grad = t / 8
+    optimizer.step()
+""",
+        """
+import torch
+
+torch.manual_seed(0)
+net = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(10):
+    slopes = []
+    for worker in range(8):  # of workers that disagree, the median is applied
+        x = torch.randn(20, 4)
+        optimizer.zero_grad()
+        (net(x)[:, 0] - x.sum(1)).square().mean().backward()
+        slopes.append([p.grad.clone() for p in net.parameters()])
+    for p, *each in zip(net.parameters(), *slopes):
+        middle = torch.stack(each).median(0).values
+        if p.ndim > 1:
+            p.grad.copy_(middle)
+        else:
+            p.grad.data.zero_()
+            p.grad.add_(middle)
     optimizer.step()
 """,
         """

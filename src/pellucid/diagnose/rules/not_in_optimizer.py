@@ -6,6 +6,7 @@ from typing import Any
 from pellucid.diagnose.events import OptimizerInfo, Parameter, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.ledger import is_frozen, listed
+from pellucid.diagnose.naming import plural
 from pellucid.diagnose.ownership import Attendance, Family, idle_steps, stale, stepped_beside, unheld
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
@@ -107,8 +108,8 @@ class NotInOptimizer(Rule):
         return Finding(
             self.code, info.spot,
             f"this optimizer does not hold {listed(parameters)}: gradients come there, and nothing changes them",
-            f"{len(parameters)} parameters got gradients in {passes} backward passes and no optimizer holds them; "
-            f"this one holds {len(info.parameters)}",
+            f"{plural(len(parameters), 'parameter')} got gradients in {plural(passes, 'backward pass')} and no "
+            f"optimizer holds {'it' if len(parameters) == 1 else 'them'}; this one holds {len(info.parameters)}",
             fix, related=tuple(self.created(parameters, family)),
         )  # fmt: skip
 
@@ -207,6 +208,22 @@ for step in range(10):
 """,
     )
     healthy = (
+        """
+import torch
+
+torch.manual_seed(0)
+net = torch.nn.Linear(4, 1)
+scale = torch.ones(1, requires_grad=True)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(20):
+    x = torch.randn(16, 4)
+    loss = (net(x) * scale - x[:, :1]).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    scale.data = scale.data - 0.1 * scale.grad
+    scale.grad = None
+""",
         """
 import torch
 from torch import nn

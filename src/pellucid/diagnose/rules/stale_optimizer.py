@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pellucid.diagnose.events import Parameter
 from pellucid.diagnose.finding import Finding, Related
 from pellucid.diagnose.ledger import listed
+from pellucid.diagnose.naming import plural
 from pellucid.diagnose.ownership import Stale, stale
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
@@ -29,8 +30,8 @@ class StaleOptimizer(Rule):
         return Finding(
             self.code, found.spot,
             f"{_who(found, new)} made anew after the optimizer was made: the optimizer still holds the old tensors",
-            f"{len(found.old)} tensors in the optimizer get no gradient any more; {len(found.new)} that do "
-            f"({listed(new)}) are in no optimizer",
+            f"no gradient comes to {plural(len(found.old), 'tensor')} in the optimizer any more; it comes to "
+            f"{_successors(found, new)}, which no optimizer holds",
             "make the optimizer after this line, or keep the tensor and write new values into it (copy_ under no_grad)",
             related=(Related(found.optimizer.spot, "the optimizer was made here"),),
         )  # fmt: skip
@@ -150,6 +151,13 @@ for step in range(6):
     optimizer.step()
 """,
     )
+
+
+def _successors(found: Stale, new: list[Parameter]) -> str:
+    """What gets the gradients now; a tensor that is made in every step has been many."""
+    names = {parameter.name for parameter in new}
+    again = len(names) == 1 and len(new) > len(found.old)
+    return f"{new[0].name} (made {plural(len(new), 'time')})" if again else listed(new)
 
 
 def _who(found: Stale, new: list[Parameter]) -> str:

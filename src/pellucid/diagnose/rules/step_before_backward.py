@@ -5,6 +5,7 @@ from itertools import takewhile
 
 from pellucid.diagnose.events import Backward, Parameter, Pass, Update
 from pellucid.diagnose.finding import Finding, Related, Spot
+from pellucid.diagnose.naming import plural
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 from pellucid.errors import InplaceError
@@ -72,7 +73,7 @@ class StepBeforeBackward(Rule):
             "the optimizer steps between the forward pass and the backward() of a loss, which needs the weights as "
             "they were",
             f"backward() failed at line {then.spot.line}: the step at line {step.spot.line} had changed "
-            f"{len(step.changed)} parameters since its loss was computed",
+            f"{plural(len(step.changed), 'parameter')} since its loss was computed",
             f"step after the last backward() that uses the old weights, or compute its loss anew after the step:\n"
             f"- {step.spot.code}\n  {then.spot.code}\n+ {step.spot.code}",
             "info", (Related(then.spot, "the backward() that comes too late"),), step.number,
@@ -86,8 +87,8 @@ class StepBeforeBackward(Rule):
             self.code, first.spot,
             "the optimizer steps after the loss is computed and before its backward(): it applies the gradients of an "
             "older loss, or none",
-            f"{len(early)} steps came before the backward of their loss; in {without} of them no parameter had a "
-            "gradient",
+            f"{plural(len(early), 'step')} came before the backward of the loss; in {without} of them no parameter had "
+            "a gradient",
             f"call backward() first:\n- {first.spot.code}\n+ {then.spot.code}\n+ {first.spot.code}",
             related=(Related(then.spot, "the backward() that comes too late"),), since=first.number,
         )  # fmt: skip
