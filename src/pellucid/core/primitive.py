@@ -53,6 +53,8 @@ class Primitive:
     keeps: bool = False  # whether any rule keeps an array
     large: "Primitive | None" = None  # the same row for large arrays, with kernels that the cores share
     gather: Callable[..., Any] | None = None  # of such a row: all rules at once, adding to sums (large.products)
+    renews: bool = False  # a kept result that was overwritten is computed again: the rules keep every input too
+    unread: int = 0  # how many of its first results no rule reads: nobody minds if they are overwritten
     straight: bool = field(init=False)  # the walk calls the rules one by one
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from pellucid.core import aliasing, modes
 from pellucid.core.keep import arguments
 from pellucid.core.kinds import Kind
 from pellucid.core.packing import Packed, leaves_of, packed_value, unpacked
-from pellucid.core.primitive import INPUTS, as_written, kept_names
+from pellucid.core.primitive import BOUND, INPUTS, Primitive, as_written, kept_names
 from pellucid.core.provenance import Place
 from pellucid.core.tensor import Freed, Leaf, Node, Tensor, extra_of, pick, wrap
 from pellucid.errors import FreedGraphError, InplaceError, explain
@@ -34,7 +34,7 @@ def saved_values(node: Node) -> Any:
         if node.extra.unpack is not None:
             return unpacked(saved)
     if node.born < aliasing.latest:
-        check_writes(node, saved)
+        saved = check_writes(node, saved)
         check_exposed(node, saved)
     return saved
 
@@ -216,18 +216,31 @@ def named_values(node: Node, saved: Any) -> Iterable[tuple[str, Any]]:
             for pair in zip(names_of(rule), arguments(p, saved, i), strict=False)
         )
     for name, value in kept:
-        for array in value if type(value) is tuple else (value,):
+        for array in value[p.unread if name == "y" else 0 :] if type(value) is tuple else (value,):
             if isinstance(array, (ndarray, Kind)):
                 yield name, array
 
 
-def check_writes(node: Node, saved: Any) -> None:
-    """Refuse a kept array whose memory was written after the node was made."""
+def check_writes(node: Node, saved: Any) -> Any:
+    """The kept values, if nobody wrote to their memory after the node was made; else they are renewed or refused."""
+    stale = False
     for name, array in named_values(node, saved):
         held = getattr(array, "value", array)
         write = aliasing.write_to(held)
-        if write is not None and write.tick > node.born and write.harms(held, node.born):
+        if write is None or write.tick <= node.born or not write.harms(held, node.born):
+            continue
+        if name != "y" or not node.primitive.renews:
             raise overwritten(node, name, array, write.operation, write.place)
+        stale = True
+    return _renewed(node.primitive, saved) if stale else saved
+
+
+def _renewed(p: Primitive, saved: Any) -> Any:
+    """Kept values with the result computed again from the inputs, for rows where PyTorch keeps the inputs alone."""
+    names, values = names_of(p.pullback or p.rules[0]), saved[0]
+    known = dict(zip(names, values, strict=False))
+    known["y"] = BOUND[p.name](known["inputs" if p.variadic else "a"], *values[len(names) :])
+    return ((*known.values(), *values[len(names) :]), *saved[1:])
 
 
 def check_fingerprints(node: Node) -> None:

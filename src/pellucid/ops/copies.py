@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pellucid import dtypes
+from pellucid.core.tensor import bearing
+from pellucid.core.views import current_node
 from pellucid.ops.arguments import ALL, axis_of, refusal
 from pellucid.ops.axes import permute, t, transpose
 from pellucid.ops.complex_numbers import view_as_complex, view_as_real
@@ -63,9 +65,11 @@ def _view(input: Any, size: Any) -> Any:
 
 
 def _copied(result: Any) -> Any:
+    """A copy, whose node bears the view's name and says that it copies."""
     if isinstance(result, tuple):
         return tuple(_copied(part) for part in result)
-    return clone_row(result, "C")
+    copy, node = clone_row(result, "C"), current_node(result)
+    return copy if node is None else bearing(f"{node.name()}_copy", copy)
 
 
 def _copying(

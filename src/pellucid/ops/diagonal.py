@@ -13,7 +13,7 @@ from numpy import ndarray
 from pellucid import dtypes
 from pellucid.core.primitive import BOUND, multilinear
 from pellucid.core.record import bind
-from pellucid.core.tensor import Tensor
+from pellucid.core.tensor import Tensor, bearing
 from pellucid.ops.arguments import Row, Shape, axis_of, expect, refusal
 from pellucid.ops.convert import clone_row
 from pellucid.ops.create import check_room, made
@@ -115,7 +115,7 @@ def diag(input: Any, diagonal: int = 0) -> Any:
         raise refusal(RuntimeError, f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
     if input.ndim == 1:
         return diag_embed(input, diagonal)
-    return clone_row(diagonal_row(input, int(diagonal), 0, 1), "C")
+    return bearing("DiagonalBackward0_copy", clone_row(diagonal_row(input, int(diagonal), 0, 1), "C"))
 
 
 @operation(

@@ -16,7 +16,7 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core.primitive import add_up, general
 from pellucid.core.record import bind
-from pellucid.core.tensor import Tensor
+from pellucid.core.tensor import Tensor, bearing
 from pellucid.ops.arguments import is_floating, refusal
 from pellucid.ops.axes import permute_row
 from pellucid.ops.convert import as_type
@@ -320,6 +320,14 @@ def _sums_alone(names: Sequence[str], output: str) -> bool:
     )  # fmt: skip
 
 
+def _node_name(names: Sequence[str], output: str) -> str:
+    """The node that PyTorch ends with: a sum, a product of matrices seen in the wanted shape, or a plain product."""
+    if len(names) == 1:
+        return "SumBackward1"
+    summed = (set(names[-1]) & set("".join(names[:-1]))) - set(output)
+    return "ViewBackward0" if summed else "MulBackward0"
+
+
 def _einsum_samples(draw: Any) -> list[Any]:
     return [
         call("ij,jk->ik", draw(2, 3), draw(3, 4)), call("ij,jk", draw(2, 3), draw(3, 4)), call("ii", draw(3, 3)),
@@ -369,7 +377,7 @@ def einsum(*args: Any) -> Any:
         return permute_row(view, tuple(name.index(letter) for letter in output))
     if not is_floating(inputs[0]) and _sums_alone(names, output):
         inputs = [as_type(operand, dtypes.int64) for operand in inputs]  # a plain sum: of integers it is int64
-    return einsum_row(tuple(inputs), tuple(names), output)
+    return bearing(_node_name(names, output), einsum_row(tuple(inputs), tuple(names), output))
 
 
 @operation(

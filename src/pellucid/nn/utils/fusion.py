@@ -28,9 +28,8 @@ def fuse_conv_bn_weights(
     shape = [1] * conv_w.ndim
     shape[1 if transpose else 0] = -1
     weight = (conv_w * scale.reshape(shape)).to(conv_w.dtype)
-    bias = ((bias - bn_rm) * scale + (0 if bn_b is None else bn_b)).to(bias.dtype)
-    needs = conv_w.requires_grad, conv_b.requires_grad if conv_b is not None else True
-    return Parameter(weight.detach(), needs[0]), Parameter(bias.detach(), needs[1])
+    shift = ((bias - bn_rm) * scale + (0 if bn_b is None else bn_b)).to(bias.dtype)
+    return Parameter(weight.detach(), conv_w.requires_grad), Parameter(shift.detach(), bias.requires_grad)
 
 
 def _in_evaluation(first: Module, bn: Module) -> None:

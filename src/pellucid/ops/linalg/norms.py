@@ -133,7 +133,7 @@ def norm(input: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *,
     dims = dim if dim is None or isinstance(dim, (tuple, list)) else (dim,)
     if dims is not None:
         expect(len(dims) in (1, 2), f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}")
-    elif ord is not None and not isinstance(ord, str):
+    elif ord is not None:
         what = f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {input.ndim}D."
         expect(input.ndim in (1, 2), what)
     if isinstance(ord, str) or (ord is not None and (input.ndim if dims is None else len(dims)) == 2):

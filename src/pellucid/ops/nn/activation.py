@@ -56,7 +56,7 @@ def smooth(name: str, value: Row, slope: Row, bend: Row, kinds: str = "f", grad_
             lambda g, b, c: back(g, b, c), lambda g, a, b: g * a * bend(b), None,  # the value is only a help
         )
     )  # fmt: skip
-    columns = {} if grad_name is None else {"grad_name": grad_name}
+    columns = {"renews": True} if grad_name is None else {"renews": True, "grad_name": grad_name}
     return bind(elementwise(name, only(kinds, value), lambda g, a, y: back(g, a, y), dtypes="promote", **columns))
 
 

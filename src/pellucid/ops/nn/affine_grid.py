@@ -5,11 +5,13 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from pellucid import dtypes
 from pellucid.core.tensor import bearing
 from pellucid.ops.arguments import Shape, expect
 from pellucid.ops.construct import as_tensor
 from pellucid.ops.matmul import matmul
 from pellucid.ops.operation import COMPOSED, call, operation
+from pellucid.ops.ranges import linspace
 from pellucid.ops.shape import reshape
 
 
@@ -17,8 +19,10 @@ def _line(steps: int, align_corners: bool, dtype: np.dtype) -> ndarray:
     """From -1 to 1 in steps; unless the corners are to coincide, the middles of that many equal parts."""
     if steps <= 1:
         return np.zeros(steps, dtype)
-    line = np.linspace(-1, 1, steps).astype(dtype)
-    return line if align_corners else line * (dtype.type(steps - 1) / dtype.type(steps))
+    # PyTorch's steps, to the last bit: an untouched picture sits on corners of the interpolation, and which slope a
+    # place there has hangs on that bit.
+    line = linspace(-1, 1, steps, dtype=dtypes.from_numpy_dtype(dtype)).array
+    return line if align_corners else line * dtype.type(steps - 1) / dtype.type(steps)
 
 
 def _generated(theta: Any, size: Shape, align_corners: bool) -> Any:

@@ -291,12 +291,12 @@ def _torch_instance_norm(
     if not use_input_stats:
         given = running_mean is not None and running_var is not None
         expect(given, "Expected running_mean and running_var to be defined when use_input_stats is false")
-        return _standing(input, weight, bias, running_mean, running_var, eps)
+        return bearing("ViewBackward0", _standing(input, weight, bias, running_mean, running_var, eps))
     layout = blocks(tuple(input.shape), input.shape[1], False)
     input = input.contiguous()  # PyTorch looks at the images one by one, in the order of their shape
     result, moments = normal(batch_norm_row, "batch_norm", input, weight, bias, layout, eps)
     _update(running_mean, running_var, moments, layout, momentum)
-    return result
+    return bearing("ViewBackward0", result)  # PyTorch makes one image of the batch, and in the end the batch of it
 
 
 # --- group norm

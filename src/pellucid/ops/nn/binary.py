@@ -7,6 +7,7 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core.primitive import elementwise
 from pellucid.core.record import bind
+from pellucid.core.tensor import bearing
 from pellucid.core.views import current_node
 from pellucid.ops.arguments import expect, name_of, refusal
 from pellucid.ops.compare import only
@@ -86,7 +87,7 @@ def binary_cross_entropy(
         return _binary_row(input, target, how, None)
     _no_gradient(weight, "binary_cross_entropy", "weight")
     weight = weight.expand(broadcast_shapes(tuple(target.shape), tuple(weight.shape)))
-    return reduced(_binary_row(input, target, "none", None) * weight, how)
+    return bearing("BinaryCrossEntropyBackward0", reduced(_binary_row(input, target, "none", None) * weight, how))
 
 
 # --- of logits
@@ -182,7 +183,8 @@ def binary_cross_entropy_with_logits(
         loss = _logits_row(input, target, "none", None)
     else:
         loss = (1 - target) * input + (1 + (pos_weight - 1) * target) * _softness_row(input)
-    return reduced(loss if weight is None else loss * weight, how)
+    loss = reduced(loss if weight is None else loss * weight, how)
+    return bearing("BinaryCrossEntropyWithLogitsBackward0", loss)
 
 
 # --- soft margins

@@ -335,7 +335,7 @@ def cross_entropy_rows(name: str, grad_name: str) -> Any:
     return bind(
         general(
             name, _cross_entropy, None, None, None, pullback=_pullback, jvp=_jvp, outputs=3, batch=_batch,
-            grad_name=grad_name,
+            grad_name=grad_name, unread=1,
         )
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from numpy import ndarray
 from pellucid import dtypes
 from pellucid.core.kinds import plain
 from pellucid.core.modes import MODE
-from pellucid.core.tensor import wrap
+from pellucid.core.tensor import bearing, wrap
 from pellucid.core.views import current_node
 from pellucid.ops.affine import linear
 from pellucid.ops.arguments import Shape, expect, is_floating, name_of, refusal
@@ -123,6 +123,8 @@ def _of_samples(rows: tuple[Any, Any], input: Any, target: Any, weight: Any, ign
     counts = counts_of(input, target, weight, ignore, reduction)
     result = rows[input.ndim > 2](input, target, counts, ignore, "" if reduction == "none" else reduction)
     loss = result[0] if isinstance(result, tuple) else result
+    if reduction == "none" and input.ndim not in (2, 4):
+        return bearing("ViewBackward0", loss)  # PyTorch sees planes, and shapes the losses as the places were
     return loss if reduction != "mean" or prod(target.array.shape) else loss * math.nan  # the mean of nothing
 
 
@@ -212,7 +214,9 @@ def _of_probabilities(
     if reduction == "none":
         return -sum(logs, axis)
     total = -sum(logs)
-    return total / (prod(input.shape) / classes if classes else 0.0) if reduction == "mean" else total
+    if reduction != "mean":
+        return total
+    return bearing("DivBackward1", total / (prod(input.shape) / classes if classes else 0.0))
 
 
 def _smoothed(input: Any, target: Any, weight: Any, ignore: int, reduction: str, smoothing: float) -> Any:

@@ -91,4 +91,4 @@ def composed_elman(inputs: Sequence[Any], walk: Walk, rectified: bool) -> tuple[
     )
 
 
-elman_row = bind(general("elman", _forward, jvp=None, pullback=_pullback, outputs=2, dtypes="equal"))
+elman_row = bind(general("elman", _forward, jvp=None, pullback=_pullback, outputs=2, dtypes="equal", renews=True))

@@ -136,4 +136,4 @@ def composed_gru(inputs: Sequence[Any], walk: Walk) -> tuple[Any, ...]:
     return composed_steps(step, linear(x, w_ih, b_ih), (h0,), walk)
 
 
-gru_row = bind(general("gru", _forward, jvp=None, pullback=_pullback, outputs=3, dtypes="equal"))
+gru_row = bind(general("gru", _forward, jvp=None, pullback=_pullback, outputs=3, dtypes="equal", renews=True))

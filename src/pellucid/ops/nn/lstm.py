@@ -163,4 +163,4 @@ def composed_lstm(inputs: Sequence[Any], walk: Walk) -> tuple[Any, ...]:
     return composed_steps(step, linear(x, w_ih, b_ih), (h0, c0), walk)
 
 
-lstm_row = bind(general("lstm", _forward, jvp=None, pullback=_pullback, outputs=4, dtypes="equal"))
+lstm_row = bind(general("lstm", _forward, jvp=None, pullback=_pullback, outputs=4, dtypes="equal", renews=True))

@@ -295,4 +295,5 @@ def multilabel_margin_loss(
     over = relu(1 - wanted + unsqueeze(scores, 1))
     pairs = unsqueeze(counting, 2) & ~unsqueeze(among, 1)
     losses = sum(where(pairs, over, 0), (1, 2)) / scores.shape[1]
-    return reduced(losses if input.ndim == 2 else reshape(losses, ()), how)
+    loss = reduced(losses if input.ndim == 2 else reshape(losses, ()), how)
+    return bearing("MultilabelMarginLossBackward0", loss)
