@@ -205,6 +205,6 @@ def _check_channels(input: Any, scale: Any, zero_point: Any, axis: int, low: int
     fits = scale.shape[0] == input.shape[place]
     expect(fits, "dimensions of scale and zero-point are not consistent with input tensor")
     expect(low <= high, "`quant_min` should be less than or equal to `quant_max`.")
-    inside = (zero_point.array >= low) & (zero_point.array <= high)
-    expect(zero_point.dtype.is_floating_point or bool(inside.all()), "`zero_point` must be between `quant_min` and `quant_max`.")
+    inside = bool(((zero_point.array >= low) & (zero_point.array <= high)).all())
+    expect(inside or zero_point.dtype.is_floating_point, "`zero_point` must be between `quant_min` and `quant_max`.")
     return place
