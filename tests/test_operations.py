@@ -112,6 +112,8 @@ def call_what_is_not_an_operation() -> None:
     recorded_gradient(np.cbrt(x), leaf)
     recorded_gradient(((x.half() * 2.0 + 1.0 - 0.5) / 3.0).double(), leaf)  # half precision and numbers
     recorded_gradient(pellucid.fake_quantize_per_tensor_affine(x, 0.1, 0, 0, 10), leaf)
+    steps = pellucid.tensor([0.1, 0.2])
+    recorded_gradient(pellucid.fake_quantize_per_channel_affine(x, steps, steps * 0.0, 0, 0, 10), leaf)
     call_other_dimensions(leaf)
     pellucid.func.jacfwd(pellucid.func.jacrev(lambda v: (v * v).sum()))(x.detach())
     pellucid.func.vmap(lambda v: v * v.sum() + x)(x.detach())

@@ -85,10 +85,12 @@ def test_tensors_say_that_they_are_torchs_inside_a_run():
         for part, name in ((weight.shape, "Size"), (weight.dtype, "dtype"), (weight.device, "device")):
             assert str(type(part)) == f"<class 'torch.{name}'>"
         stored = pickle.dumps([weight, weight.data, weight.shape, weight.dtype, weight.device])
+        named = pickle.dumps(torch.ones(2).max(0))
     assert [(each, each.__module__) for each, _ in own] == own
     again, plain, *parts = pickle.loads(stored)  # a pickle made in a run can be read outside
     assert type(again) is pellucid.nn.Parameter and type(plain) is pellucid.Tensor and plain.tolist() == [1, 1]
     assert parts == [plain.shape, plain.dtype, plain.device] and parts[1] is pellucid.float32
+    assert pickle.loads(named).indices.item() == 0
 
 
 def test_a_run_may_last_until_the_program_ends():
@@ -435,6 +437,16 @@ from torch.types import Device, Number
 print(has_torch_function((torch.ones(1),)), is_tensor_like(torch.ones(1)), is_tensor_like([1.0]))
 print(torch.jit.annotate(int, 3), issubclass(torch.jit.ScriptModule, torch.nn.Module))
 print(isinstance(torch.OutOfMemoryError(), RuntimeError), torch.get_deterministic_debug_mode())
+""",
+    "an error in a module under vmap, and what a named result says of itself": """
+import torch
+from torch import nn
+base = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5))
+try:
+    torch.vmap(base)(torch.ones(3, 2))
+except RuntimeError as error:
+    print(str(error)[:60])
+print(type(torch.svd(torch.eye(2))), type(torch.ones(2).topk(1)))
 """,
 }
 

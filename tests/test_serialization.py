@@ -87,6 +87,15 @@ def test_files_of_ours_load_in_pytorch(torch):
     assert plain(loaded(saved(obj), torch)) == plain(obj)
 
 
+def test_named_results_go_both_ways(torch):
+    for writer, reader in ((torch, pellucid), (pellucid, torch), (pellucid, pellucid)):
+        stream = io.BytesIO()
+        writer.save(writer.tensor([1.0, 3.0, 2.0]).sort(), stream)
+        stream.seek(0)
+        found = reader.load(stream, weights_only=False)
+        assert type(found) is reader.return_types.sort and found.indices.tolist() == [0, 2, 1]
+
+
 def test_whole_models_go_both_ways(torch):
     for here, there in ((pellucid, torch), (torch, pellucid)):
         model = here.nn.Sequential(here.nn.Linear(3, 4), here.nn.ReLU(), here.nn.Linear(4, 2))

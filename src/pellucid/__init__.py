@@ -149,6 +149,7 @@ _FROM = {
             "bilinear",
             "detach",
             "embedding_bag",
+            "fake_quantize_per_channel_affine",
             "fake_quantize_per_tensor_affine",
             "frobenius_norm",
             "kl_div",
@@ -189,7 +190,7 @@ _FROM = {
 # What can be named and says when it is used why it is not here.
 _ABSENT = {
     "there are no quantised tensors": """
-        choose_qparams_optimized empty_quantized fake_quantize_per_channel_affine fbgemm_linear_fp16_weight
+        choose_qparams_optimized empty_quantized fbgemm_linear_fp16_weight
         fbgemm_linear_int8_weight fbgemm_pack_quantized_matrix int_repr per_channel_affine per_channel_symmetric
         per_tensor_affine per_tensor_symmetric q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale
         q_zero_point qint32 qint8 qscheme quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic

@@ -3,6 +3,8 @@
 from collections import namedtuple
 from typing import Any
 
+from pellucid.core.homes import known
+
 FIELDS = {
     "aminmax": ("min", "max"),
     "cummax": ("values", "indices"),
@@ -57,12 +59,18 @@ def __getattr__(name: str) -> Any:
     base: Any = namedtuple(name, FIELDS[name])  # type: ignore[misc]
 
     def new(cls: Any, *values: Any, **named: Any) -> Any:
-        """From the values, or as in PyTorch from a tuple or list of them."""
-        return base.__new__(cls, *(values[0] if len(values) == 1 and not named else values), **named)
+        """From the values, or as in PyTorch from a tuple or list of them, beside which a file has a dictionary."""
+        gathered = not named and (len(values) == 1 or (len(values) == 2 and isinstance(values[1], dict)))
+        return base.__new__(cls, *(values[0] if gathered else values), **named)
 
-    members = {"__slots__": (), "__new__": new, "__repr__": _written, "__module__": __name__}
-    made = type(name, (base,), members)
-    return globals().setdefault(name, made)
+    members = {"__slots__": (), "__new__": new, "__repr__": _written, "__reduce__": _pickled, "__module__": __name__}
+    made = globals().setdefault(name, type(name, (base,), members | _counts(len(base._fields))))
+    return known(made, "torch.return_types")
+
+
+def _counts(fields: int) -> dict[str, int]:
+    """What PyTorch's results, which Python's C library makes, say of their length; they are its only fields."""
+    return {"n_fields": fields, "n_sequence_fields": fields, "n_unnamed_fields": 0}
 
 
 def __dir__() -> list[str]:
@@ -72,3 +80,25 @@ def __dir__() -> list[str]:
 def _written(result: Any) -> str:
     lines = ",\n".join(f"{field}={value!r}" for field, value in zip(result._fields, result, strict=True))
     return f"torch.return_types.{type(result).__name__}(\n{lines})"
+
+
+def is_named(value: Any) -> bool:
+    """Whether a value is one of the results that are made here.
+
+    >>> import pellucid as torch
+    >>> is_named(torch.ones(2).max(0)), is_named((1, 2))
+    (True, False)
+    """
+    return isinstance(value, tuple) and globals().get(type(value).__name__) is type(value)
+
+
+def _pickled(result: Any) -> Any:
+    """By its own module: what is pickled inside `pellucid run` can be read outside."""
+    return again, (type(result).__name__, tuple(result))
+
+
+def again(name: str, values: tuple[Any, ...]) -> Any:
+    """A result as it was before it was pickled."""
+    if name not in FIELDS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return (globals().get(name) or __getattr__(name))(values)

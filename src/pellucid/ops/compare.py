@@ -322,7 +322,7 @@ trunc = unary("trunc", _whole(np.trunc), lambda g: zeros_like_row(g), dtypes="pr
               aliases=("fix",), out="exact", doc="Each element without its digits after the point.")  # fmt: skip
 frac = unary("frac", only("f", _frac), same, dtypes="promote",
              out="exact", doc="The digits after the point of each element, with its sign.")  # fmt: skip
-_rint_row = bind(
+rint_row = bind(
     elementwise("round", _whole(np.rint), lambda g: zeros_like_row(g), dtypes="promote", lower="llvm.rint")
 )
 
@@ -348,7 +348,7 @@ def round(input: Any, *, decimals: int = 0) -> Any:
     >>> torch.round(torch.tensor([0.5, 1.5, 2.4]))
     tensor([0., 2., 2.])
     """
-    return _round_decimals_row(input, decimals) if decimals else _rint_row(input)
+    return _round_decimals_row(input, decimals) if decimals else rint_row(input)
 
 
 publish(

@@ -175,7 +175,7 @@ def _normal_for(kind: np.dtype) -> Fill:
 def check_real(kernel: str, kind: np.dtype) -> None:
     """Refuse dtypes of integers and truth values, which a continuous distribution has no numbers for."""
     if kind.kind in "biu":
-        name = dtypes.from_numpy_dtype(kind)
+        name = dtypes.scalar_name(dtypes.from_numpy_dtype(kind))
         raise refusal(
             NotImplementedError, f"\"{kernel}\" not implemented for '{name}'", try_="use a floating point dtype"
         )

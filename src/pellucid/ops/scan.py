@@ -70,11 +70,11 @@ def scan_samples(draw: Draw) -> list[Sample]:
 BLOCK = 32  # elements that one product with a triangle of ones adds up
 
 
-def _integers_in_64_bits(accumulate: Any) -> Any:
-    def forward(a: np.ndarray, axis: int) -> Any:
-        return accumulate(a, axis, np.int64 if a.dtype.kind in "biu" else None)
-
-    return lengthwise(forward)
+def _accumulated(accumulate: Any, a: np.ndarray, axis: int) -> Any:
+    """As PyTorch does it: integers in 64 bits, and float32 in float64, each result rounded once."""
+    if a.dtype.char == "f":
+        return accumulate(a, axis, np.float64).astype(np.float32)
+    return accumulate(a, axis, np.int64 if a.dtype.kind in "biu" else None)
 
 
 def _running_sums(a: np.ndarray, axis: int, backwards: bool) -> np.ndarray:
@@ -95,9 +95,9 @@ def _running_sums(a: np.ndarray, axis: int, backwards: bool) -> np.ndarray:
         if found is not None:
             return found
     if not backwards:
-        return add_accumulate(a, axis, np.int64 if a.dtype.kind in "biu" else None)
+        return np.asarray(_accumulated(add_accumulate, a, axis))
     turned = part(axis, None, None, -1)
-    return add_accumulate(a[turned], axis)[turned]
+    return np.asarray(_accumulated(add_accumulate, a[turned], axis)[turned])
 
 
 @native
@@ -221,7 +221,7 @@ def _cumprod_forward(tangents: Any, y: Any, inputs: Any, params: Any) -> Any:
 
 cumprod_row = bind(
     general(
-        "cumprod", in_order(_integers_in_64_bits(multiply_accumulate)), _cumprod_back,
+        "cumprod", in_order(lengthwise(lambda a, axis: _accumulated(multiply_accumulate, a, axis))), _cumprod_back,
         jvp=_cumprod_forward, dtypes="equal", batch=lambda op, a, axis: op(a, axis + 1),
     )
 )  # fmt: skip

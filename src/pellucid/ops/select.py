@@ -349,7 +349,7 @@ def clamp_max(input: Any, max: Any) -> Any:
 _nan_to_num_row = bind(
     elementwise(
         "nan_to_num", lambda a, nan, above, below: np.nan_to_num(a, nan=nan, posinf=above, neginf=below),
-        lambda g, a, nan, above, below: keep(g, isfinite(a)), dtypes="promote",
+        lambda g, a, nan, above, below: g * isfinite(a), dtypes="promote",
     )
 )  # fmt: skip
 

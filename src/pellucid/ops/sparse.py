@@ -93,6 +93,11 @@ def values(self: Tensor) -> Tensor:
     return self[self.ne(0)]  # type: ignore[attr-defined, index, no-any-return]
 
 
+def stored(self: Tensor) -> int:
+    """How many values a sparse tensor of these numbers would store: those that are not zero."""
+    return int(np.count_nonzero(self.array))
+
+
 @attribute
 def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
     """The matrix itself, which stays dense.
@@ -150,5 +155,6 @@ def _by_columns(name: str) -> None:
 
 for _name in ("to_sparse_bsc", "to_sparse_bsr", "to_sparse_csc"):
     _by_columns(_name)
-for _name, _question in {"indices": indices, "_indices": indices, "values": values, "_values": values}.items():
+_questions = {"indices": indices, "_indices": indices, "values": values, "_values": values, "_nnz": stored}
+for _name, _question in _questions.items():
     setattr(Tensor, _name, _question)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pellucid import dtypes
+from pellucid import dtypes, return_types
 from pellucid.core.aliasing import owner_of
 from pellucid.core.attributes import concrete
 from pellucid.core.kinds import plain as plain_dtype
@@ -96,6 +96,8 @@ class Pickler(PythonPickler):  # type: ignore[misc]
             return Global("torch", "Size"), (tuple(value),)
         if isinstance(value, dtypes.device):
             return Global("torch", "device"), value.__reduce__()[1]
+        if return_types.is_named(value):
+            return Global("torch.return_types", type(value).__name__), (tuple(value), {})
         return NotImplemented
 
     def _tensor(self, tensor: Tensor) -> Any:

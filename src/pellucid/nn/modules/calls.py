@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-
 from pellucid.core.aliasing import tick
 from pellucid.core.provenance import PACKAGE_FOLDER
 from pellucid.core.tensor import Node, Tensor
@@ -116,7 +114,7 @@ def _brief(module: Any) -> str:
 def _described(arguments: Any) -> str:
     """The inputs' shapes, and where a computed one was made."""
     tensors = [leaf for leaf in flatten(arguments)[0] if isinstance(leaf, Tensor)]
-    shapes = ", ".join(str(tuple(np.shape(tensor.array))) for tensor in tensors) or "no tensor"
+    shapes = ", ".join(str(tuple(tensor.array.shape)) for tensor in tensors) or "no tensor"
     node = current_node(tensors[0]) if tensors else None
     if node is None or not node.inputs:
         return shapes

@@ -5,17 +5,20 @@ from typing import Any
 
 import numpy as np
 
+from pellucid import dtypes
 from pellucid.core.inplace import computed_into
-from pellucid.core.primitive import general
+from pellucid.core.primitive import elementwise, general
 from pellucid.core.record import bind
 from pellucid.core.tensor import wrap
-from pellucid.ops.arguments import means_all, refusal
+from pellucid.ops.arguments import axis_of, expect, means_all, refusal
+from pellucid.ops.compare import rint_row
+from pellucid.ops.convert import as_type
 from pellucid.ops.norm import norm
 from pellucid.ops.operation import OPERATIONS
 
 __all__ = [
-    "bilinear", "detach", "embedding_bag", "fake_quantize_per_tensor_affine", "frobenius_norm", "kl_div",
-    "nuclear_norm",
+    "bilinear", "detach", "embedding_bag", "fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine",
+    "frobenius_norm", "kl_div", "nuclear_norm",
 ]  # fmt: skip
 
 MODES = ("sum", "mean", "max")
@@ -110,15 +113,20 @@ def nuclear_norm(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any
     return norm(input, "nuc", dim, keepdim)
 
 
+def _whole(a: Any, step: Any, zero: Any, between: bool = False) -> Any:
+    """The integer that a number is kept as; half steps round to even. A zero between integers is added before that."""
+    return rint_row(a * (1 / step) + zero) + 0.0 if between else rint_row(a * (1 / step)) + zero
+
+
 def _rounded(a: np.ndarray, scale: float, zero_point: int, low: int, high: int) -> np.ndarray:
     step = np.float32(scale)  # PyTorch keeps it in single precision
-    whole = np.rint(a * (np.float32(1) / step)) + zero_point
-    return np.asarray((np.clip(whole, low, high) - zero_point) * step, a.dtype)
+    return np.asarray((np.clip(_whole(a, step, zero_point), low, high) - zero_point) * step, a.dtype)
 
 
 def _inside(a: Any, scale: float, zero_point: int, low: int, high: int) -> Any:
-    """1 where the rounded number was inside the range, as a mask of the input's values: half steps round to even."""
-    return (a >= (low - zero_point - 0.5) * scale) & (a <= (high - zero_point + 0.5) * scale)
+    """1 where the rounded number is inside the range."""
+    whole = _whole(a, np.float32(scale), zero_point)
+    return (whole >= low) & (whole <= high)
 
 
 fake_quantize_row = bind(
@@ -142,3 +150,61 @@ def fake_quantize_per_tensor_affine(input: Any, scale: Any, zero_point: Any, qua
     if quant_min > quant_max:
         raise refusal(RuntimeError, "`quant_min` should be less than or equal to `quant_max`.")
     return fake_quantize_row(input, float(scale), int(zero_point), int(quant_min), int(quant_max))
+
+
+def _rounded_channels(a: np.ndarray, b: np.ndarray, c: np.ndarray, low: int, high: int, between: bool) -> np.ndarray:
+    return np.asarray((np.clip(_whole(a, b, c, between), low, high) - c) * b)
+
+
+def _inside_channels(a: Any, b: Any, c: Any, low: int, high: int, between: bool) -> Any:
+    whole = _whole(a, b, c, between)
+    return (whole >= low) & (whole <= high)
+
+
+fake_quantize_channels_row = bind(
+    elementwise(
+        "fake_quantize_per_channel_affine", _rounded_channels,
+        lambda g, a, b, c, low, high, between: g * _inside_channels(a, b, c, low, high, between), None, None,
+        grad_name="FakeQuantizePerChannelAffineCachemaskBackward0",
+    )
+)  # fmt: skip
+
+
+def fake_quantize_per_channel_affine(
+    input: Any, scale: Any, zero_point: Any, axis: int, quant_min: int, quant_max: int
+) -> Any:
+    """As fake_quantize_per_tensor_affine, with a step and a zero of its own for each index along a dimension.
+
+    >>> import pellucid as torch
+    >>> steps, zeros = torch.tensor([0.1, 1.0]), torch.zeros(2, dtype=torch.int32)
+    >>> torch.fake_quantize_per_channel_affine(torch.tensor([[0.04, 0.26], [0.4, 9.0]]), steps, zeros, 0, 0, 5)
+    tensor([[0.0000, 0.3000],
+            [0.0000, 5.0000]])
+    """
+    axis = _check_channels(input, scale, zero_point, axis, quant_min, quant_max)
+    shape = [-1 if each == axis else 1 for each in range(input.ndim)]
+    wide = np.float32 if input.array.dtype.itemsize == 2 else input.array.dtype  # a step would lose digits in a half
+    steps, zeros = (as_type(each.detach().reshape(shape), wide) for each in (scale, zero_point))
+    between = zero_point.array.dtype.kind == "f"
+    rounded = fake_quantize_channels_row(as_type(input, wide), steps, zeros, quant_min, quant_max, between)
+    return as_type(rounded, input.dtype)
+
+
+def _check_channels(input: Any, scale: Any, zero_point: Any, axis: int, low: int, high: int) -> int:
+    """The dimension of the channels, counted from the front, once all that describes them fits."""
+    if scale.dtype not in (dtypes.float32, dtypes.bfloat16):
+        raise refusal(RuntimeError, f"Scale must be Float or BFloat16, found {dtypes.scalar_name(scale.dtype)}")
+    if zero_point.dtype not in (dtypes.int32, dtypes.float32, dtypes.float16):
+        found = dtypes.scalar_name(zero_point.dtype)
+        raise refusal(RuntimeError, f"Zero-point must be Int32, Float or Half, found {found}")
+    expect(scale.ndim == 1, "scale should be a 1-D tensor")
+    expect(zero_point.ndim == 1, "zero point should be a 1-D tensor")
+    expect(scale.shape == zero_point.shape, "scale and zero-point need to have the same dimensions")
+    place = axis_of(axis, input.ndim)
+    expect(axis >= 0, "`axis` must be between 0 and number of dimensions of input")
+    fits = scale.shape[0] == input.shape[place]
+    expect(fits, "dimensions of scale and zero-point are not consistent with input tensor")
+    expect(low <= high, "`quant_min` should be less than or equal to `quant_max`.")
+    inside = bool(((zero_point.array >= low) & (zero_point.array <= high)).all())
+    expect(inside or zero_point.dtype.is_floating_point, "`zero_point` must be between `quant_min` and `quant_max`.")
+    return place
