@@ -79,7 +79,6 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
         inputs: Sequence[Node | None] = node.inputs
         if straight and node.extra is None and p.straight:
             edges: Any = p.edges
-            telling = tell
             scalar = not node.shape and p.elementwise and isinstance(g, np.generic)
             if node.born < aliasing.latest:
                 saved = saved_values(node)
@@ -87,7 +86,6 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
             g = arrived(node, g, create_graph, targets, landed)
             if p is ACCUMULATE or (wanted is not None and wanted.isdisjoint(inputs)):
                 continue
-            telling = None  # `pulled` has told it already
             if straight and watch is None and p.gather is not None and node.extra is None:
                 d = value = None  # names from the node before, one of which may be g's: then it would not be free
                 edges, inputs, saved = gathered(node, g, saved_values(node), grads, ours)
@@ -107,8 +105,8 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
                 d = g
             else:
                 d = rule(g, *saved[i]) if arity else rule(g)
-            if telling is not None:
-                telling(node, g, parent, d)
+            if tell is not None and rule is not _passed_on:  # which `pulled` has told of already
+                tell(node, g, parent, d)
             if stretched and d.shape != parent.shape:
                 d = fold(d, parent.shape, node)
             before = grads.get(parent)
