@@ -130,6 +130,8 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
                 newest, carried = parent, d
         if spent is not None and p.keeps:
             node.saved = spent
+    if targets is None and not landed:  # no hooks, nothing retained: all that is left has landed
+        return grads
     landed.update(grads if targets is None else {node: g for node, g in grads.items() if node in targets})
     grads.clear()  # the arrays may become the leaves' own: see `own`
     return landed
