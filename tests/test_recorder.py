@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
+import weakref
 import zipfile
 from pathlib import Path
 
@@ -16,10 +17,12 @@ import pytest
 
 import pellucid as torch
 from pellucid.core import modes
+from pellucid.core.modes import LOGGED
 from pellucid.diagnose import flight, plain
 from pellucid.diagnose.flight import bare_name, read_record, same_program
 from pellucid.diagnose.recorder import Recorder
 from pellucid.diagnose.replay import print_replay, replay
+from pellucid.diagnose.tape import MANY, MOST_LINES
 from pellucid.serialization import DamagedFileError
 from pellucid.serialization.archive import Writer
 
@@ -122,9 +125,45 @@ def checkpointed():
     return model, lambda: torch.utils.checkpoint.checkpoint(model, torch.randn(5, 4), use_reentrant=False).sum()
 
 
+def norms():
+    model = nn.Sequential(nn.Linear(6, 12), nn.LayerNorm(12, elementwise_affine=False), nn.GroupNorm(3, 12))
+
+    def loss():
+        y = F.rms_norm(model(torch.randn(5, 6)), (12,))
+        return F.layer_norm(y, (12,)).pow(3).mean() + F.instance_norm(y.view(5, 3, 4)).square().mean()
+
+    return model, loss
+
+
+def several_results():
+    weight = nn.Parameter(torch.randn(6, 6))
+
+    def loss():
+        a, b, c = (weight * weight).tanh().chunk(3)
+        a = a + b
+        a.add_(c * 2).sigmoid_()
+        largest, where = a.max(1)
+        values, _ = b.topk(2)
+        first, *_ = a.unbind(1)
+        attended = F.scaled_dot_product_attention(a[None], b[None], c[None])
+        return (largest * first).sum() + (values * where[:, None]).sum() + attended.sum()
+
+    return nn.ParameterList([weight]), loss
+
+
+def passing_leaves():
+    model, table = nn.Linear(4, 3), nn.Parameter(torch.randn(12)).requires_grad_()
+    seen = table.view(3, 4)  # made once, before the steps: its node is older than all of them
+
+    def noise():
+        return torch.randn(5, 4, requires_grad=True).tanh()  # the leaf is gone when its gradient comes
+
+    return nn.ParameterList([*model.parameters(), table]), lambda: (model(noise()) @ seen).square().mean()
+
+
 PROGRAMS = [
     perceptron, convolutions, recurrent, transformer, writes_and_views, gradient_penalty, micro_batches, odd_layouts,
-    half_precision, checkpointed,
+    half_precision, checkpointed, norms, several_results, passing_leaves,
 ]  # fmt: skip
 
 
@@ -181,6 +220,54 @@ def test_every_recorded_step_replays_bit_for_bit_in_a_new_process(tmp_path):
     for result in results:
         assert result["exact"] and not result["error"], result
         assert result["compared"] >= 2, result
+
+
+class Onlooker:
+    """Another observer, who is told of every operation; the recorder beside it then is told too."""
+
+    only_recording, gradient = True, None
+
+    def operation(self, p, tensors, params, outs):
+        """Nothing to do."""
+
+    def write(self, target, name):
+        """Nothing to do."""
+
+
+@pytest.mark.parametrize("make", PROGRAMS)
+def test_the_log_and_being_told_lead_to_the_same_program(make, tmp_path):
+    train(make, tmp_path / "logged", keep=1)
+    with modes.switched(observers=(Onlooker(),)):
+        train(make, tmp_path / "told", keep=1)
+    logged, told = (read_record(tmp_path / name).steps[-1] for name in ("logged", "told"))
+    assert replay(tmp_path / "logged").exact and replay(tmp_path / "told").exact
+    assert logged.losses == told.losses and logged.squares == told.squares
+    programs = [[(each.name, each.line, each.params) for each in step.operations] for step in (logged, told)]
+    known = {"moments", "sample_counts"}  # halves of an operation: worked out by the replay, or told of
+    assert str([each for each in programs[0] if each[0] not in known]) == str(
+        [each for each in programs[1] if each[0] not in known]
+    )
+
+
+def test_what_the_first_optimizer_left_serves_the_second(tmp_path):
+    """A GAN: the images were made before the discriminator's step, and take part in the generator's."""
+    torch.manual_seed(0)
+    maker, judge = nn.Linear(2, 3), nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+    first, second = torch.optim.SGD(judge.parameters(), lr=0.1), torch.optim.SGD(maker.parameters(), lr=0.1)
+    with Recorder(path=tmp_path / "f", keep=4) as recorder:
+        for _ in range(2):
+            images = maker(torch.randn(5, 2)).tanh()
+            first.zero_grad()
+            (judge(images.detach()).mean() - judge(torch.randn(5, 3)).mean()).backward()
+            first.step()
+            second.zero_grad()
+            judge(images).mean().neg().backward()
+            second.step()
+        recorder.dump()
+    steps = read_record(tmp_path / "f").steps
+    assert [step.number for step in steps] == [1, 2, 3, 4]
+    assert [each.opaque for each in steps[-1].leaves if each.opaque] == ["tanh"]
+    assert all(replay(tmp_path / "f", number).exact for number in (1, 2, 3, 4))
 
 
 @pytest.mark.slow
@@ -456,6 +543,44 @@ def test_the_memory_of_steps_that_are_gone_serves_again(tmp_path):
             snapshots += recorder.steps[-1].snapshot
     assert len(snapshots) == 7  # the first step finds the parameters out
     assert len({id(array) for array in snapshots}) == 3  # two steps that are kept, and the one that runs
+
+
+@pytest.mark.parametrize("retain", [False, True])
+def test_a_recorded_step_holds_no_results(tmp_path, retain):
+    """Nor does it where a graph is retained, or is not walked at all: the nodes are let go of."""
+    model = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    kept = []
+    with Recorder(model, optimizer, tmp_path / "f", keep=2):
+        for _ in range(4):
+            optimizer.zero_grad()
+            hidden = model(torch.randn(5, 4)).tanh()
+            aside = hidden.exp()
+            loss = hidden.square().mean()
+            loss.backward(retain_graph=retain)
+            kept += [weakref.ref(hidden.array), weakref.ref(aside.array)]
+            optimizer.step()
+            del hidden, aside, loss
+        assert [reference() for reference in kept[:-2]] == [None] * (len(kept) - 2)  # the last is known by its tape
+
+
+def test_graphs_that_nobody_walks_do_not_pile_up(tmp_path):
+    """Evaluation without no_grad: the log holds the nodes of some operations, not of all."""
+    model, held = nn.Sequential(nn.Linear(4, 30), nn.Tanh(), nn.Linear(30, 1)), []
+    with Recorder(model, path=tmp_path / "f") as recorder:
+        for _ in range(600):
+            hidden = model[1](model[0](torch.randn(5, 4)))
+            held.append(weakref.ref(hidden.array))
+            model[2](hidden)
+        assert sum(reference() is not None for reference in held) < MANY
+        w, y = model[0].weight, model[0].weight
+        for _ in range(2 * LOGGED):
+            y = y * w
+        assert len(recorder.tape.log) > LOGGED
+        assert sum(type(said) is tuple for said in recorder.tape.log.values()) <= LOGGED
+        for _ in range(MOST_LINES - 2 * LOGGED):
+            y = y * w
+        assert recorder.tape.overflow and not recorder.tape.log
 
 
 def test_integers_are_recorded_as_they_are_used(tmp_path):

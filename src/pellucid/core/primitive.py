@@ -55,6 +55,7 @@ class Primitive:
     gather: Callable[..., Any] | None = None  # of such a row: all rules at once, adding to sums (large.products)
     renews: bool = False  # a kept result that was overwritten is computed again: the rules keep every input too
     unread: int = 0  # how many of its first results no rule reads: nobody minds if they are overwritten
+    half: str = ""  # the row that works out its last input from its first, with its params: moments for layer norm
     straight: bool = field(init=False)  # the walk calls the rules one by one
 
     def __post_init__(self) -> None:

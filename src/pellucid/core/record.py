@@ -21,7 +21,7 @@ from pellucid.core.departures import crossed, joins
 from pellucid.core.inplace import computed_into
 from pellucid.core.keep import keeper
 from pellucid.core.large import LARGE
-from pellucid.core.modes import MODE, NORMAL
+from pellucid.core.modes import LOGGED, MODE, NORMAL, Log
 from pellucid.core.packing import note_exposed
 from pellucid.core.primitive import BOUND, Primitive, kept_names, takes_params
 from pellucid.core.provenance import getframe, outside
@@ -158,7 +158,11 @@ def _unary(p: Primitive) -> Operation:
         if EXPOSED:
             note_exposed(node)
         if mode is not None:
-            mode.tell(p, (input,), (), (made,))
+            log = mode.log
+            if log and parent.born in log and len(log) < LOGGED:
+                log[node.born], log.last = (p, (), node), made
+            else:
+                mode.tell(p, (input,), (), (made,))
         return made
 
     return operation
@@ -260,7 +264,11 @@ def _binary(p: Primitive) -> Operation:
         if EXPOSED:
             note_exposed(node)
         if mode is not None:
-            mode.tell(p, (input, tensor_of(other, z)), (), (made,))
+            log = mode.log
+            if log and first and second and first.born in log and second.born in log and len(log) < LOGGED:
+                log[node.born], log.last = (p, (), node), made
+            else:
+                mode.tell(p, (input, tensor_of(other, z)), (), (made,))
         return made
 
     return operation
@@ -317,7 +325,11 @@ def _unary_with_params(p: Primitive) -> Operation:
             if base is not None and (base is x or base is x.base or owner_of(y) is owner_of(x)):
                 made.window = view_of(input, p, params)
         if mode is not None and mode.told:
-            mode.tell(p, (input,), params, (made,))
+            log = mode.log
+            if log and made.node and parent.born in log and len(log) < LOGGED:  # type: ignore[union-attr]
+                log[node.born], log.last = (p, params, node), made
+            else:
+                mode.tell(p, (input,), params, (made,))
         return made
 
     return operation
@@ -367,7 +379,11 @@ def _ternary(p: Primitive) -> Operation:
         if EXPOSED:
             note_exposed(node)
         if mode is not None:
-            mode.tell(p, (first, second, third), params, (made,))
+            log = mode.log
+            if log and i and j and k and i.born in log and j.born in log and k.born in log and len(log) < LOGGED:
+                log[node.born], log.last = (p, params, node), made
+            else:
+                mode.tell(p, (first, second, third), params, (made,))
         return made
 
     return operation
@@ -444,7 +460,9 @@ def _any(p: Primitive) -> Operation:
         else:
             result = careful.joined(p, inputs, node, (0, 1), y)
         if mode is not None:
-            mode.tell(p, inputs, params, (result,) if single else result)
+            results = (result,) if single else result
+            if mode.log is None or not _left_a_line(mode.log, p, params, node, results):
+                mode.tell(p, inputs, params, results)
         return result
 
     def picked(inputs: Any, node: Node, y: tuple[Any, ...]) -> tuple[Tensor, ...]:
@@ -475,6 +493,19 @@ def _any(p: Primitive) -> Operation:
         return forward(tuple(inputs), *params) if variadic else forward(*inputs, *params)
 
     return operation
+
+
+def _left_a_line(log: Log, p: Primitive, params: tuple[Any, ...], node: Node, results: tuple[Tensor, ...]) -> bool:
+    """Put an operation into a log if that knows all of its inputs (but one that follows from the others)."""
+    for parent in node.inputs[:-1] if p.half else node.inputs:
+        if parent is None or parent.born not in log:
+            return False
+    if len(log) >= LOGGED or None in [result.node for result in results]:
+        return False
+    keys = [result.node.born for result in results]  # type: ignore[union-attr]
+    log.update(dict.fromkeys(keys))
+    log[keys[0]], log.last = (p, params, node, keys), results[0]
+    return True
 
 
 def cut_beyond(input: Any) -> Any:

@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 
 from pellucid.core import aliasing, modes
+from pellucid.core.departures import RUNS
 from pellucid.core.provenance import PACKAGE_FOLDER, Place, here, warn
 from pellucid.core.tensor import Handle, Tensor
-from pellucid.diagnose.flight import Cause, bare_name, ticks_of, write_record
+from pellucid.diagnose.flight import Cause, bare_name, write_record
 from pellucid.diagnose.modules import roots_of
 from pellucid.diagnose.snapshots import Arrangement, written_since
-from pellucid.diagnose.tape import Entry, Given, Tape
+from pellucid.diagnose.tape import Entry, Given, Tape, keeps_values, transcribed, without_nodes
 from pellucid.nn.modules.module import Module
 from pellucid.ops.streams import default_generator
 from pellucid.optim.optimizer import Optimizer, register_optimizer_step_post_hook
@@ -42,10 +43,10 @@ ENOUGH, MANY = 10, 50  # losses before a spike is looked for, and losses that ar
 
 @dataclass(slots=True)
 class Step:
-    """One recorded step: the program, the leaves it started from, and what came out."""
+    """One recorded step: what happened, the leaves it started from, and what came out."""
 
     number: int
-    entries: list[Entry]
+    log: dict[int, Any]
     arranged: Arrangement  # the parameters, and
     snapshot: list[np.ndarray]  # their values before the step
     given: list[Given]  # the other leaves
@@ -56,6 +57,15 @@ class Step:
     random: Any  # the state of the default generator before the step
     bytes: int  # copied for this step alone
     shared: int  # copied for an earlier step and still true
+    entries: list[Entry] | None = None  # what happened as a program, once somebody wants to read it
+
+    def transcribe(self) -> None:
+        """Work out the program: from then on values are known by their slots, not by the keys of the log."""
+        if self.entries is None:
+            self.entries, slots = transcribed(self.log, self.arranged.slots)
+            self.given = [leaf._replace(slot=slots[leaf.slot]) for leaf in self.given]
+            self.graded = [slots[key] for key in self.graded]
+            self.log = {}
 
     def leaves(self) -> list[Given]:
         """Everything that the step starts from: the parameters first."""
@@ -147,14 +157,15 @@ class Recorder:
         self.tape.begin()
         self.random = self._random_state()
         self.losses: list[np.ndarray] = []
+        self.filled: set[int] = set()  # the leaves to which backward has brought gradients
         self.graded: list[int] = []
         self.squares = 0.0
 
-    def _after_backward(self, tensors: list[Tensor]) -> None:
+    def _after_backward(self, tensors: list[Tensor], parameters: list[Tensor | None]) -> None:
         """The one look per step at the loss and at the size of the gradients."""
         loss = tensors[0].array
         self.losses.append(np.array(loss))
-        gradients = self._gradients()
+        gradients = self._gradients(parameters)
         self.graded, self.squares = list(gradients), squares_of(gradients.values())
         value = float(loss.real) if loss.size == 1 else 0.0
         if not math.isfinite(value):
@@ -165,17 +176,17 @@ class Recorder:
             self._look_for_spike(value)
 
     def _backward_spot(self) -> str:
-        return _spot(Place(*self.tape.entries[-1][5:7]))
+        return "" if self.tape.walked is None else _spot(self.tape.walked)
 
-    def _gradients(self) -> dict[int, np.ndarray]:
-        """The gradients that the leaves of this step have, by slot."""
+    def _gradients(self, parameters: list[Tensor | None]) -> dict[int, np.ndarray]:
+        """The gradients that this step has given its leaves, by key; others may have some that are left from before."""
         tape, arrays = self.tape, {}
-        others = [(leaf.slot, leaf.tensor) for leaf in tape.given if leaf.grad]
-        for slot, known in chain(enumerate(tape.arranged.tensors), others):
-            tensor = known()
-            grad = None if tensor is None else tensor._grad
+        self.filled.update(RUNS[-1][3])
+        others = [(leaf.slot, leaf.tensor()) for leaf in tape.given if leaf.grad]
+        for key, tensor in chain(zip(tape.arranged.slots, parameters, strict=True), others):
+            grad = None if tensor is None or key not in self.filled else tensor._grad
             if grad is not None and type(grad.array) is ndarray:
-                arrays[slot] = grad.array
+                arrays[key] = grad.array
         first = len(self.losses) == 1 and aliasing.latest > tape.began
         if first and any(written_since(array, tape.began) for array in arrays.values()):  # added to, not made anew
             tape.note("gradients of an earlier step were still in .grad: gradients are not compared")
@@ -195,7 +206,8 @@ class Recorder:
         Near the end of a training that went well, a loss may jump without meaning anything: below a tenth of the
         largest one it is not looked at.
         """
-        before = self._losses.setdefault(self.tape.entries[-1][5:7], deque(maxlen=MANY))
+        at = self.tape.walked
+        before = self._losses.setdefault(at and (at.code, at.lasti), deque(maxlen=MANY))
         self.largest = max(self.largest, loss)
         if len(before) >= ENOUGH and loss > before[-1] and loss > max(before[0], 0.1 * self.largest):
             middle, spread = spread_of(before)
@@ -214,7 +226,10 @@ class Recorder:
             if len(self.steps) == self.steps.maxlen:
                 gone = self.steps.popleft()
                 gone.arranged.spare = gone.snapshot
-            self.steps.append(self._recorded())
+            step = self._recorded()
+            if keeps_values(step.log):
+                without_nodes(step.log)
+            self.steps.append(step)
             self._fit()
         self.number += 1
         self._begin()
@@ -223,7 +238,7 @@ class Recorder:
         """The step so far."""
         tape = self.tape
         return Step(
-            self.number, tape.entries, tape.arranged, tape.snapshot, tape.given, tape.notes, self.losses, self.graded,
+            self.number, dict(tape.log), tape.arranged, tape.snapshot, tape.given, tape.notes, self.losses, self.graded,
             self.squares, self.random, tape.bytes, tape.shared,
         )  # fmt: skip
 
@@ -257,9 +272,11 @@ class Recorder:
 
     def _write(self, cause: Cause) -> None:
         steps = list(self.steps)
-        if self.tape.entries and not self.tape.overflow:
+        if self._ticks() and not self.tape.overflow:
             self.tape.check_parameters()
             steps.append(self._recorded())
+        for step in steps:
+            step.transcribe()
         write_record(self, steps[-(self.steps.maxlen or 1) :], cause)
         self.written = cause.kind
         where = f" ({cause.spot})" if cause.spot else ""
@@ -268,9 +285,13 @@ class Recorder:
             file=sys.stderr,
         )
 
+    def _ticks(self) -> list[int]:
+        """When each operation of the step ran, so far."""
+        return [tick for tick, said in self.tape.log.items() if said is not None]
+
     def name_of(self, tensor: Tensor) -> str:
         """What the model calls a tensor, or its shape."""
-        models = [self.model] if self.model is not None else roots_of(ticks_of(self.tape.entries))
+        models = [self.model] if self.model is not None else roots_of(self._ticks())
         named = (pair for model in models for pair in (*model.named_parameters(), *model.named_buffers()))
         found = next((name for name, each in named if each is tensor), "")
         return found or f"a tensor of shape {tuple(tensor.array.shape)}"

@@ -26,18 +26,21 @@ class Arrangement:
         self.tensors = [reference for _, reference, _ in there]
         self.arrays: list[np.ndarray] = [tensor.array for _, _, tensor in there]  # type: ignore[union-attr]
         self.slots = {born: slot for slot, (born, _, _) in enumerate(there)}  # by the number of the node's birth
+        self.known = dict.fromkeys(self.slots)  # what the log of a step begins with
         self.bytes = sum(array.nbytes for array in self.arrays)
         self.kinds = list(dict.fromkeys(array.dtype for array in self.arrays))
         self.flat = [[array.reshape(-1) for array in self.arrays if array.dtype == kind] for kind in self.kinds]
         self.spare: list[np.ndarray] = []  # the snapshot of a step that nobody needs any more
 
-    def holds(self) -> bool:
-        """Whether every parameter is alive and still has its memory."""
+    def living(self) -> list[Tensor] | None:
+        """The parameters, if every one is alive and still has its memory."""
+        found = []
         for reference, array in zip(self.tensors, self.arrays, strict=True):
             tensor = reference()
             if tensor is None or tensor.array is not array or tensor.node is None:
-                return False
-        return True
+                return None
+            found.append(tensor)
+        return found
 
     def copied(self) -> list[np.ndarray]:
         """All values as they are now: one flat array per dtype, in memory that was used before if there is some.
@@ -82,7 +85,7 @@ class Parameters:
 
     def arrange(self) -> Arrangement:
         """The arrangement for the next step: the same one, unless parameters are new, gone or have other memory."""
-        if len(self.known) != len(self.now.tensors) or not self.now.holds():
+        if len(self.known) != len(self.now.tensors) or self.now.living() is None:
             self.now = Arrangement(self.known)
             self.known = {born: self.known[born] for born in self.now.slots}
         return self.now

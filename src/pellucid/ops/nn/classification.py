@@ -8,7 +8,7 @@ from numpy import ndarray
 
 from pellucid import dtypes
 from pellucid.core.kinds import plain
-from pellucid.core.modes import MODE
+from pellucid.core.modes import is_quiet
 from pellucid.core.tensor import bearing, wrap
 from pellucid.core.views import current_node
 from pellucid.ops.affine import linear
@@ -102,7 +102,7 @@ def _one_sample(input: Any, target: Any) -> tuple[Any, Any]:
 def counts_of(input: Any, target: Any, weight: Any, ignore: int, reduction: str) -> Any:
     """What each sample counts: its class's weight, nothing if it is ignored; for a mean they add up to 1."""
     scores, classes = input.array, target.array
-    plainly = weight is None and type(classes) is type(scores) is ndarray and MODE.get() is None
+    plainly = weight is None and type(classes) is type(scores) is ndarray and is_quiet()
     if plainly and ignored_in(classes, scores.shape[1], ignore) is None:
         return wrap(alike(classes.shape, scores.dtype, reduction == "mean"))
     if weight is None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core.kinds import plain
-from pellucid.core.modes import MODE
+from pellucid.core.modes import is_quiet
 from pellucid.core.primitive import add_up, constant, general
 from pellucid.core.record import bind
 from pellucid.core.tensor import wrap
@@ -185,7 +185,7 @@ def normalising(name: str, grad_name: str, forward: Any = normalised) -> Any:
     return bind(
         general(
             name, forward, None, None, None, None,
-            pullback=_pullback, jvp=_jvp, dtypes="equal", grad_name=grad_name, batch=_batch,
+            pullback=_pullback, jvp=_jvp, dtypes="equal", grad_name=grad_name, batch=_batch, half="moments",
         )
     )  # fmt: skip
 
@@ -207,7 +207,7 @@ def normal(row: Any, kernel: str, input: Any, weight: Any, bias: Any, layout: La
     weight = wrap(ONE[dtype]) if weight is None else weight
     bias = wrap(ZERO[dtype]) if bias is None else bias
     centred, x = row is not rms_norm_row, input.array
-    if type(x) is np.ndarray and MODE.get() is None:
+    if type(x) is np.ndarray and is_quiet():
         moments = wrap(moments_of(x, layout, eps, centred))  # the row would only compute it, in 4 µs more
     else:
         moments = moments_row(bare(input), layout, eps, centred)
