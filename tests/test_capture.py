@@ -171,6 +171,22 @@ def test_gradient_that_was_none_must_be_none_again():
     assert np.array_equal(w.grad.array, tensor(3, seed=2).array)
 
 
+@pytest.mark.parametrize("owner", ["optimizer", "module"])
+def test_zero_grad_inside_says_where_the_gradients_start_although_there_are_none_yet(owner):
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x):
+        (optimizer if owner == "optimizer" else model).zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        return loss
+
+    program = capture(step, torch.ones(3, 2))
+    program(torch.ones(3, 2))  # was refused: the gradients are no longer None
+    assert model.weight.grad.tolist() == [[3.0, 3.0]]
+
+
 def test_two_backward_calls_inside():
     def f(x):
         (x * x).sum().backward()
