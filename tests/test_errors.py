@@ -288,6 +288,7 @@ def test_a_computed_tensor_is_pickled_without_its_history_and_not_copied_deeply(
 
     y = torch.ones(2, requires_grad=True) * 2
     assert "graph leaves" in message(lambda: copy.deepcopy(y))
+    assert "where: " + __file__ in message(lambda: copy.deepcopy([y]))  # not a line of copy.py
     saved = pickle.loads(pickle.dumps(y))
     assert saved.requires_grad and saved.is_leaf and saved.tolist() == [2, 2]
     x = torch.ones(2, requires_grad=True)

@@ -635,7 +635,8 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         )
     result = object.__new__(type(self))
     memo[id(self)] = result
-    _restore(result, np.copy(self.array, order="K"), self.node is not None, copy.deepcopy(self._grad, memo))
+    array = aliasing.deep_copy(self.array, self.window is not None, memo)
+    _restore(result, array, self.node is not None, copy.deepcopy(self._grad, memo))
     result.__dict__.update(copy.deepcopy(self.__dict__, memo))
     return result
 
