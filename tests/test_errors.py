@@ -1,5 +1,7 @@
 """Errors teach: the operation, the shapes and dtypes, the user's line, the way out; and nothing is changed by them."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -97,6 +99,23 @@ def test_no_graph_names_the_cut(cut, name):
     text = message(lambda: y.sum().backward())
     assert "does not require grad and does not have a grad_fn" in text
     assert f"cut by {name}" in text and "test_errors.py" in text
+
+
+@pytest.mark.parametrize(
+    ("leave", "name"),
+    [
+        (lambda y: torch.tensor(y.tolist()).sum(), "tolist"),
+        (lambda y: torch.tensor(y.sum().item()), "item"),
+        (lambda y: torch.from_numpy(y.detach().numpy()).sum(), "numpy"),
+        (lambda y: torch.tensor([float(part) for part in y]).sum(), "float"),
+    ],
+)
+def test_no_graph_names_the_line_where_numbers_left_it(leave, name):
+    x = torch.ones(3, requires_grad=True)
+    loss = leave(x * 2)
+    assert re.search(rf"left the graph by {name}(\(\))? of \w+ at {__file__}", message(lambda: loss.backward()))
+    (x * 2).sum().backward()
+    assert name not in message(lambda: loss.backward())  # what came before a backward was for that one
 
 
 def test_no_graph_names_the_no_grad_block():

@@ -11,7 +11,7 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core import aliasing, backward, modes
-from pellucid.core.departures import FEW, MANY, cleared, departed, departed_further, joins
+from pellucid.core.departures import FEW, MANY, OUTWARD, cleared, departed, departed_further, joins
 from pellucid.core.homes import found, known, lasting
 from pellucid.core.kinds import Kind, plain
 from pellucid.core.meta import Meta
@@ -401,9 +401,6 @@ def depart(tensor: Tensor, how: str, limit: int = MANY) -> Cut | None:
     if type(cut) is Cut and how in OUTWARD and not cut.frozen:
         departed_further(how, cut)
     return cut  # type: ignore[no-any-return]
-
-
-OUTWARD = frozenset(("numpy", "item", "tolist", "float()", "int()", "complex()"))  # to where no tensor remains
 
 
 @attribute

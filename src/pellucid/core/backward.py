@@ -21,7 +21,7 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core import aliasing, large, modes
-from pellucid.core.departures import RUNS
+from pellucid.core.departures import RUNS, last_outward
 from pellucid.core.hooks import Watch, after_node, as_tensor, before_node, on_gradient, post_accumulate, tell_backward
 from pellucid.core.kinds import Kind
 from pellucid.core.large import LARGE, added_up, gather, leading_sum
@@ -410,6 +410,10 @@ def no_graph(tensor: Tensor) -> str:
     cut = tensor.cut
     why = "no tensor that requires grad took part in computing it"
     try_ = "set requires_grad=True on the tensors you want gradients of, before computing"
+    outward = last_outward() if cut is None else None
+    if outward is not None:
+        why += f"; a value left the graph by {outward.by} of {outward.source} at {outward.entered}"
+        try_ = f"numbers and arrays carry no graph: stay with tensors on the way to the loss. Or {try_}"
     if cut is not None and cut.entered is not None:
         if cut.by in ("no_grad", "set_grad_enabled", "inference_mode"):
             why = f"it was computed inside {cut.by}, entered at {cut.entered}"
