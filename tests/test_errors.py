@@ -125,6 +125,24 @@ def test_no_graph_names_the_no_grad_block():
     assert "# the block" in message(lambda: y.sum().backward())
 
 
+def test_no_graph_in_a_hook_or_a_custom_function_says_that_nothing_is_recorded_there():
+    class Inner(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            torch.autograd.grad((x * x).sum(), x)
+
+    x = torch.ones(3, requires_grad=True)
+    y = x * 2
+    y.register_hook(lambda g: (x * x).sum().backward())
+    for loss in (y.sum(), Inner.apply(x).sum()):
+        text = message(lambda loss=loss: loss.backward())
+        assert "nothing is recorded: in a hook" in text and "enable_grad" in text
+
+
 def test_no_graph_without_any_parameter():
     assert "no tensor that requires grad took part" in message(lambda: torch.ones(3).sum().backward())
 

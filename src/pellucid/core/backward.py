@@ -422,6 +422,9 @@ def no_graph(tensor: Tensor) -> str:
             source = f" of {cut.source}" if cut.source else ""
             why = f"the graph was cut by {cut.by}{source} at {cut.entered}"
             try_ = CURES.get(cut.by, f"{cut.by} has no derivative: compute the loss from its input instead")
+    elif cut is not None:  # a mode that Pellucid itself entered
+        why = "it was computed where nothing is recorded: in a hook, or inside of a custom function"
+        try_ = "compute it inside `with torch.enable_grad():`"
     return explain("element 0 of tensors does not require grad and does not have a grad_fn", str(here()), why, try_)
 
 
