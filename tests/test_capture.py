@@ -778,6 +778,32 @@ def test_value_use_warns():
         capture(branch, tensor(3), on_value_use="warn")
 
 
+class Recurrent:
+    """Carries a state from call to call, in a new tensor or in the old one."""
+
+    def __init__(self, in_place):
+        self.state, self.in_place = torch.zeros(2), in_place
+
+    def __call__(self, x):
+        new = self.state * 0.5 + x
+        if self.in_place:
+            self.state.copy_(new)
+        else:
+            self.state = new
+        return new * 1
+
+
+def test_state_that_is_replaced_is_refused_and_state_that_is_written_to_goes_on():
+    x = torch.ones(2)
+    with pytest.raises(CaptureError, match="read and then replaced") as caught:
+        capture(Recurrent(in_place=False), x)
+    assert "new = self.state * 0.5 + x" in str(caught.value)
+    with pytest.warns(UserWarning, match="read and then replaced"):
+        capture(Recurrent(in_place=False), x, on_value_use="warn")
+    program = capture(Recurrent(in_place=True), x)  # 1
+    assert [program(x).tolist() for _ in range(2)] == [[1.5, 1.5], [1.75, 1.75]]
+
+
 def test_values_that_cannot_change_may_be_looked_at():
     def f(x):
         n = torch.tensor(3).item()
