@@ -315,7 +315,7 @@ def prepared(tensor: Tensor, g: Any, create_graph: bool) -> Write:
     if old.node is None and isinstance(old.array, ndarray) and old.array.flags.writeable:
         aliasing.note_write(old.array, "backward (accumulation into .grad)")
         return iadd, old.array, g
-    return SET_GRAD, tensor, wrap(old.array + g)
+    return SET_GRAD, tensor, wrap(np.asanyarray(old.array + g))  # of 0-d arrays NumPy makes a number
 
 
 # References to a gradient that nobody else holds: the name `g` in commit, passed to prepared, own and getrefcount;
