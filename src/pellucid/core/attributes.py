@@ -381,6 +381,8 @@ def _backward(
     """
     if isinstance(inputs, Tensor):
         inputs = [inputs]
+    elif inputs is not None:
+        inputs = tuple(inputs.values() if isinstance(inputs, dict) else inputs)
     backward.backward([self], [gradient], retain_graph, create_graph, inputs)
 
 
