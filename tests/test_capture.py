@@ -171,6 +171,22 @@ def test_gradient_that_was_none_must_be_none_again():
     assert np.array_equal(w.grad.array, tensor(3, seed=2).array)
 
 
+@pytest.mark.parametrize("owner", ["optimizer", "module"])
+def test_zero_grad_inside_says_where_the_gradients_start_although_there_are_none_yet(owner):
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x):
+        (optimizer if owner == "optimizer" else model).zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        return loss
+
+    program = capture(step, torch.ones(3, 2))
+    program(torch.ones(3, 2))  # was refused: the gradients are no longer None
+    assert model.weight.grad.tolist() == [[3.0, 3.0]]
+
+
 def test_two_backward_calls_inside():
     def f(x):
         (x * x).sum().backward()
@@ -760,6 +776,32 @@ def test_assignment_by_mask_keeps_to_shapes():
 def test_value_use_warns():
     with pytest.warns(UserWarning, match=r"bool\(\) at .*test_capture.py"):
         capture(branch, tensor(3), on_value_use="warn")
+
+
+class Recurrent:
+    """Carries a state from call to call, in a new tensor or in the old one."""
+
+    def __init__(self, in_place):
+        self.state, self.in_place = torch.zeros(2), in_place
+
+    def __call__(self, x):
+        new = self.state * 0.5 + x
+        if self.in_place:
+            self.state.copy_(new)
+        else:
+            self.state = new
+        return new * 1
+
+
+def test_state_that_is_replaced_is_refused_and_state_that_is_written_to_goes_on():
+    x = torch.ones(2)
+    with pytest.raises(CaptureError, match="read and then replaced") as caught:
+        capture(Recurrent(in_place=False), x)
+    assert "new = self.state * 0.5 + x" in str(caught.value)
+    with pytest.warns(UserWarning, match="read and then replaced"):
+        capture(Recurrent(in_place=False), x, on_value_use="warn")
+    program = capture(Recurrent(in_place=True), x)  # 1
+    assert [program(x).tolist() for _ in range(2)] == [[1.5, 1.5], [1.75, 1.75]]
 
 
 def test_values_that_cannot_change_may_be_looked_at():

@@ -1,5 +1,7 @@
 """Errors teach: the operation, the shapes and dtypes, the user's line, the way out; and nothing is changed by them."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -99,11 +101,46 @@ def test_no_graph_names_the_cut(cut, name):
     assert f"cut by {name}" in text and "test_errors.py" in text
 
 
+@pytest.mark.parametrize(
+    ("leave", "name"),
+    [
+        (lambda y: torch.tensor(y.tolist()).sum(), "tolist"),
+        (lambda y: torch.tensor(y.sum().item()), "item"),
+        (lambda y: torch.from_numpy(y.detach().numpy()).sum(), "numpy"),
+        (lambda y: torch.tensor([float(part) for part in y]).sum(), "float"),
+    ],
+)
+def test_no_graph_names_the_line_where_numbers_left_it(leave, name):
+    x = torch.ones(3, requires_grad=True)
+    loss = leave(x * 2)
+    assert re.search(rf"left the graph by {name}(\(\))? of \w+ at {__file__}", message(lambda: loss.backward()))
+    (x * 2).sum().backward()
+    assert name not in message(lambda: loss.backward())  # what came before a backward was for that one
+
+
 def test_no_graph_names_the_no_grad_block():
     x = torch.ones(3, requires_grad=True)
     with torch.no_grad():  # the block
         y = x * 2
     assert "# the block" in message(lambda: y.sum().backward())
+
+
+def test_no_graph_in_a_hook_or_a_custom_function_says_that_nothing_is_recorded_there():
+    class Inner(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            torch.autograd.grad((x * x).sum(), x)
+
+    x = torch.ones(3, requires_grad=True)
+    y = x * 2
+    y.register_hook(lambda g: (x * x).sum().backward())
+    for loss in (y.sum(), Inner.apply(x).sum()):
+        text = message(lambda loss=loss: loss.backward())
+        assert "nothing is recorded: in a hook" in text and "enable_grad" in text
 
 
 def test_no_graph_without_any_parameter():
@@ -288,6 +325,7 @@ def test_a_computed_tensor_is_pickled_without_its_history_and_not_copied_deeply(
 
     y = torch.ones(2, requires_grad=True) * 2
     assert "graph leaves" in message(lambda: copy.deepcopy(y))
+    assert "where: " + __file__ in message(lambda: copy.deepcopy([y]))  # not a line of copy.py
     saved = pickle.loads(pickle.dumps(y))
     assert saved.requires_grad and saved.is_leaf and saved.tolist() == [2, 2]
     x = torch.ones(2, requires_grad=True)

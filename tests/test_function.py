@@ -724,6 +724,23 @@ def test_numpy_forward_cannot_be_batched():
         func.jvp(Kernel.apply, (pl.ones(2),), (pl.ones(2),))
 
 
+def test_a_backward_that_leaves_for_numpy_has_no_jvp_and_the_error_says_what_is_missing():
+    class Doubled(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return pl.from_numpy(x.detach().numpy() * 2)
+
+        @staticmethod
+        def backward(ctx, g):
+            return pl.from_numpy(g.numpy() * 2)
+
+    x = pl.ones(2, requires_grad=True)
+    Doubled.apply(x).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+    with pytest.raises(NotImplementedError, match="implement the jvp function"):
+        func.jvp(Doubled.apply, (pl.ones(2),), (pl.ones(2),))
+
+
 # --- against torch
 
 

@@ -196,6 +196,34 @@ def test_swapped_gradients():
     assert "gradient of input 1, returned for input 0" in text
 
 
+def test_outside_the_domain_there_is_no_kink_but_no_function():
+    x = torch.tensor([-1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    assert "not defined there" in said(lambda x: x.log(), x)
+    edge = said(lambda x: (x + 1).sqrt(), x)
+    assert "edge of the function's domain: below it" in edge and "kink" not in edge
+
+
+def test_a_step_that_is_too_large_is_named_alone():
+    text = said(lambda x: (x * 1e7).sin(), torch.tensor([0.7, 0.9], dtype=torch.float64, requires_grad=True))
+    assert "too large (truncation)" in text and "factor" not in text and "kink" not in text
+
+
+def test_a_gradient_that_is_not_conjugated():
+    class Squared(Function):
+        @staticmethod
+        def forward(ctx, z):
+            ctx.save_for_backward(z)
+            return z * z
+
+        @staticmethod
+        def backward(ctx, g):
+            return 2 * ctx.saved_tensors[0] * g
+
+    z = torch.tensor([1 + 2j, 3j], dtype=torch.complex128, requires_grad=True)
+    assert "conjugated: " in said(Squared.apply, z)
+    assert "conjugated: " in said(lambda z: Squared.apply(z).real, z)
+
+
 def test_kink():
     text = said(lambda x: x.relu() * 3.0, leaf(0.0, 1.0))
     assert "kink" in text

@@ -870,6 +870,37 @@ def test_steps_inside_a_captured_program():
             np.testing.assert_allclose(mine.detach().numpy(), wanted.detach().numpy(), rtol=1e-9, err_msg=name)
 
 
+@pytest.mark.parametrize("name", [name for name in CAPTURED if name != "Adagrad"])  # which has its state from the start
+def test_a_step_that_makes_the_state_of_an_optimizer_cannot_be_captured(name):
+    p = parameter()
+    options = {"momentum": 0.9} if name == "SGD" else {}
+    optimizer = getattr(optim, name)([p], lr=0.1, **options)
+
+    def step():
+        p.grad = None
+        (p * p).sum().backward()
+        optimizer.step()
+
+    with pytest.raises(CaptureError, match=f"{name}.step: the optimizer makes its state"):
+        pl.capture(step)
+    step()
+    pl.capture(step)()
+
+
+def test_an_optimizer_made_inside_a_captured_program_starts_anew_at_every_replay():
+    p = parameter()
+
+    def step():
+        p.grad = None
+        (p * p).sum().backward()
+        optim.SGD([p], lr=0.1, momentum=0.9).step()
+
+    other = p.detach().clone()
+    program = pl.capture(step)
+    program()
+    assert pl.allclose(p, other * 0.8 * 0.8)
+
+
 def test_a_step_that_decides_by_value_cannot_be_captured():
     p = parameter()
     p.grad = pl.ones(2)

@@ -286,6 +286,14 @@ def test_vmap_looking_at_values_is_an_error():
         func.vmap(lambda a: a if a.sum() > 0 else -a)(t(Y))
 
 
+@pytest.mark.parametrize("pick", [lambda a: a[a > 1], lambda a: a.nonzero(), lambda a: a.masked_select(a > 1)])
+def test_vmap_of_what_picks_a_number_of_elements_works_as_long_as_the_number_is_the_same(pick):
+    assert len(func.vmap(pick)(t([[0.0, 2.0], [3.0, 0.0]]))) == 2
+    with pytest.raises(RuntimeError, match=r"(?s)vmap: .* of shape \(1.* and of shape \(2.* dynamic shape") as caught:
+        func.vmap(pick)(t([[0.0, 2.0], [3.0, 4.0]]))
+    assert f"where: {__file__}" in str(caught.value)
+
+
 def test_vmap_refuses_to_draw_unless_told_how():
     same(func.vmap(lambda a: a + 1)(t(Y)), Y + 1)
     with pytest.raises(RuntimeError, match="called random operation while in randomness error mode"):

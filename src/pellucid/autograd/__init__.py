@@ -66,7 +66,8 @@ def Variable(data: Any, requires_grad: bool = False, volatile: bool = False) -> 
 
 
 def _sequence(value: Any, what: str) -> tuple[Tensor, ...]:
-    """One tensor or several, as a tuple; also places in the graph."""
+    """One tensor or several, as a tuple; also places in the graph, and those that a dictionary holds."""
+    value = value.values() if isinstance(value, dict) else value
     given = (value,) if isinstance(value, (Tensor, graph.GradientEdge)) else tuple(value)
     tensors = tuple([graph.tensor_at(each) if isinstance(each, graph.GradientEdge) else each for each in given])
     for tensor in tensors:
@@ -121,10 +122,11 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Any, ...]:
-    """Gradients of outputs with respect to inputs, returned instead of written to `.grad`.
+) -> Any:
+    """Gradients of outputs with respect to inputs, returned instead of written to `.grad`: a tuple.
 
-    `is_grads_batched` takes grad_outputs with one more leading dimension and gives gradients with it.
+    For a dictionary of inputs it is a dictionary with the same keys. `is_grads_batched` takes grad_outputs with one
+    more leading dimension and gives gradients with it.
 
     >>> import pellucid as torch
     >>> x = torch.tensor(3.0, requires_grad=True)
@@ -139,7 +141,7 @@ def grad(
     roots, wanted = _sequence(outputs, "outputs"), _sequence(inputs, "inputs")
     gradients = _matched(grad_outputs, roots, "grad_outputs")
     if not wanted:
-        raise ValueError("grad requires non-empty inputs.")
+        raise RuntimeError("grad requires non-empty inputs: `inputs` argument to `grad()` cannot be empty.")
     retain = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         results = _batched(roots, wanted, gradients, retain, create_graph)
@@ -148,8 +150,8 @@ def grad(
     if not (allow_unused or materialize_grads):
         _refuse_unused(results, wanted)
     if materialize_grads:
-        return tuple(_zeros_for(x, create_graph) if g is None else g for g, x in zip(results, wanted, strict=True))
-    return results
+        results = tuple(_zeros_for(x, create_graph) if g is None else g for g, x in zip(results, wanted, strict=True))
+    return dict(zip(inputs, results, strict=True)) if isinstance(inputs, dict) else results
 
 
 def _zeros_for(x: Tensor, create_graph: bool) -> Tensor:

@@ -11,6 +11,8 @@ tensor([[2., 0.],
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from pellucid.core.backward import gradients
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.core.views import current_array, current_node
@@ -119,8 +121,13 @@ def _vector(v: Any, others: Tensors, are_tuple: bool, api: str, default: str) ->
 
 
 def _finished(tree: Any, create_graph: bool) -> Any:
-    """Results as the user gets them: without graph unless one was asked for."""
-    return tree if create_graph else map_tree(lambda tensor: wrap(current_array(tensor)), tree)
+    """Results as the user gets them: without graph unless one was asked for, in memory that can be written to."""
+    return tree if create_graph else map_tree(lambda tensor: wrap(_spread_out(current_array(tensor))), tree)
+
+
+def _spread_out(array: Any) -> Any:
+    """An array with a place for every element: rows that are all the same come as one row that was expanded."""
+    return array.copy() if isinstance(array, np.ndarray) and 0 in array.strides else array
 
 
 def _unpacked(values: Sequence[Any], are_tuple: bool) -> Any:
@@ -267,8 +274,8 @@ def jacobian(
         return _finished(jacfwd(lambda *xs: _checked(func(*xs), "jacobian"), numbers)(*given), create_graph)
     with recording():
         outputs_are_tuple, outputs, arguments = _called(func, given, "jacobian", strict)
-        if strict:
-            found = _pulled_back(outputs, [zeros_like(y.detach()) for y in outputs], arguments, create_graph, True)
+        for output in outputs if strict else ():  # each must depend on all inputs, or a block would be zero by mistake
+            found = _pulled_back((output,), (zeros_like(output.detach()),), arguments, create_graph, True)
             if create_graph:
                 _check_recorded(found, "jacobian")
         blocks = [_rows(out, arguments, create_graph) for out in outputs]

@@ -2,8 +2,11 @@
 
 import gc
 import inspect
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from threading import Lock
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -135,6 +138,8 @@ class _Capture:
         """The program, complete with results and effects."""
         tracer = self.tracer
         tracer.check_random()
+        for value, origin in tracer.used:
+            self._check_kept(value, origin)
         outputs = mapped(self._output, result)
         effects = [effect for origin in list(tracer.origins.values()) for effect in self._effects(origin)]
         constants = tracer.constants_used([leaf for _, leaf in leaves(outputs)] + [effect.value for effect in effects])
@@ -152,6 +157,25 @@ class _Capture:
             written=tracer.written(),
             value_uses=tuple(tracer.value_uses),
             needs_no_grad=tuple((effect.name, effect.owner) for effect in effects if self._adds_to_nothing(effect)),
+        )
+
+    def _check_kept(self, value: Value, origin: Origin) -> None:
+        """Refuse a program that reads a tensor which nobody has any more: the function put another into its place."""
+        if self.tracer.on_value_use == "allow" or id(origin.tensor) in self.grad_of or references(origin) > ALONE:
+            return
+        lines = (each.place for each in self.tracer.instructions if value.number in each.inputs)
+        line = next(lines, self.place)
+        what = f"a tensor from outside, {value}, was read and then replaced by another"
+        if self.tracer.on_value_use == "warn":
+            warnings.warn(f"{what} at {line.text}: the program keeps to the first one", UserWarning, stacklevel=2)
+            return
+        raise CaptureError(
+            explain(
+                what,
+                str(line),
+                "the program does not know where the new one went, and would read the old one at every replay",
+                "write into it instead (state.copy_(new)), or make it an argument and return the new one",
+            )
         )
 
     def _output(self, leaf: Any) -> Any:
@@ -194,6 +218,14 @@ class _Capture:
         if index is not None:
             return self.inputs[index].name
         return self.names.setdefault(id(tensor), f"tensor_{len(self.names)}")
+
+
+def references(origin: Any) -> int:
+    """How many hold a tensor that was there before the capture."""
+    return sys.getrefcount(origin.tensor)
+
+
+ALONE = references(SimpleNamespace(tensor=object()))  # if only the tracer does
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:

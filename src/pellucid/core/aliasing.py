@@ -92,6 +92,25 @@ def owner_of(array: np.ndarray) -> np.ndarray:
     return array
 
 
+def deep_copy(array: np.ndarray, is_view: bool, memo: dict[int, Any]) -> np.ndarray:
+    """A copy of an array for copy.deepcopy: what shares memory shares it in the copies too, as PyTorch's storages do.
+
+    Memory is copied whole when a view or all of it is asked for, and looked up by its owner after that. An array that
+    is neither is a part of some pool, and gets memory of its own.
+    """
+    if type(array) is not np.ndarray:
+        return np.copy(array, order="K")
+    owner = owner_of(array)
+    known = memo.get(id(owner))
+    if known is None and owner.flags.forc and (is_view or array.nbytes == owner.nbytes):
+        known = memo[id(owner)] = np.copy(owner, order="K")
+        memo.setdefault(id(memo), []).append(owner)  # keeps it alive, and with it the number it is known by
+    if type(known) is not np.ndarray or known.strides != owner.strides:
+        return np.copy(array, order="K")
+    start = array.ctypes.data - owner.ctypes.data
+    return np.ndarray(array.shape, array.dtype, known.ravel("K").view(np.uint8), start, array.strides)
+
+
 def forget(ledger: dict[int, Any], key: int, _: object) -> None:
     """Strike memory that no longer exists off a ledger (also while Python is shutting down and globals are gone)."""
     ledger.pop(key, None)

@@ -11,7 +11,7 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core import aliasing, backward, modes
-from pellucid.core.departures import FEW, MANY, cleared, departed, departed_further, joins
+from pellucid.core.departures import FEW, MANY, OUTWARD, cleared, departed, departed_further, joins
 from pellucid.core.homes import found, known, lasting
 from pellucid.core.kinds import Kind, plain
 from pellucid.core.meta import Meta
@@ -381,6 +381,8 @@ def _backward(
     """
     if isinstance(inputs, Tensor):
         inputs = [inputs]
+    elif inputs is not None:
+        inputs = tuple(inputs.values() if isinstance(inputs, dict) else inputs)
     backward.backward([self], [gradient], retain_graph, create_graph, inputs)
 
 
@@ -401,9 +403,6 @@ def depart(tensor: Tensor, how: str, limit: int = MANY) -> Cut | None:
     if type(cut) is Cut and how in OUTWARD and not cut.frozen:
         departed_further(how, cut)
     return cut  # type: ignore[no-any-return]
-
-
-OUTWARD = frozenset(("numpy", "item", "tolist", "float()", "int()", "complex()"))  # to where no tensor remains
 
 
 @attribute
@@ -635,7 +634,8 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         )
     result = object.__new__(type(self))
     memo[id(self)] = result
-    _restore(result, np.copy(self.array, order="K"), self.node is not None, copy.deepcopy(self._grad, memo))
+    array = aliasing.deep_copy(self.array, self.window is not None, memo)
+    _restore(result, array, self.node is not None, copy.deepcopy(self._grad, memo))
     result.__dict__.update(copy.deepcopy(self.__dict__, memo))
     return result
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core import aliasing, large, modes
-from pellucid.core.departures import RUNS
+from pellucid.core.departures import RUNS, last_outward
 from pellucid.core.hooks import Watch, after_node, as_tensor, before_node, on_gradient, post_accumulate, tell_backward
 from pellucid.core.kinds import Kind
 from pellucid.core.large import LARGE, added_up, gather, leading_sum
@@ -315,7 +315,7 @@ def prepared(tensor: Tensor, g: Any, create_graph: bool) -> Write:
     if old.node is None and isinstance(old.array, ndarray) and old.array.flags.writeable:
         aliasing.note_write(old.array, "backward (accumulation into .grad)")
         return iadd, old.array, g
-    return SET_GRAD, tensor, wrap(old.array + g)
+    return SET_GRAD, tensor, wrap(np.asanyarray(old.array + g))  # of 0-d arrays NumPy makes a number
 
 
 # References to a gradient that nobody else holds: the name `g` in commit, passed to prepared, own and getrefcount;
@@ -410,6 +410,10 @@ def no_graph(tensor: Tensor) -> str:
     cut = tensor.cut
     why = "no tensor that requires grad took part in computing it"
     try_ = "set requires_grad=True on the tensors you want gradients of, before computing"
+    outward = last_outward() if cut is None else None
+    if outward is not None:
+        why += f"; a value left the graph by {outward.by} of {outward.source} at {outward.entered}"
+        try_ = f"numbers and arrays carry no graph: stay with tensors on the way to the loss. Or {try_}"
     if cut is not None and cut.entered is not None:
         if cut.by in ("no_grad", "set_grad_enabled", "inference_mode"):
             why = f"it was computed inside {cut.by}, entered at {cut.entered}"
@@ -418,6 +422,9 @@ def no_graph(tensor: Tensor) -> str:
             source = f" of {cut.source}" if cut.source else ""
             why = f"the graph was cut by {cut.by}{source} at {cut.entered}"
             try_ = CURES.get(cut.by, f"{cut.by} has no derivative: compute the loss from its input instead")
+    elif cut is not None:  # a mode that Pellucid itself entered
+        why = "it was computed where nothing is recorded: in a hook, or inside of a custom function"
+        try_ = "compute it inside `with torch.enable_grad():`"
     return explain("element 0 of tensors does not require grad and does not have a grad_fn", str(here()), why, try_)
 
 

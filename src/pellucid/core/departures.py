@@ -18,6 +18,7 @@ from pellucid.core.tensor import Cut, Node
 
 # How many nodes a walk to the leaves may visit. Numbers (`item`) leave every step, mostly for a log: 1 µs is enough.
 MANY, FEW = 1000, 5
+OUTWARD = frozenset(("numpy", "item", "tolist", "float()", "int()", "complex()"))  # to where no tensor remains
 WATCHED = 12  # operations of one no_grad block that are noted (2 µs each); those after run at full speed
 
 DEPARTURES: deque[Cut] = deque(maxlen=256)  # values that left the graph
@@ -54,6 +55,17 @@ def departed_further(by: str, before: Cut) -> None:
     cut = Cut(by, here(), before.source)
     cut.leaves, cut.origin, cut.behind = before.leaves, before.origin, before.behind
     DEPARTURES.append(cut)
+
+
+def last_outward() -> Cut | None:
+    """The latest value that left for Python or NumPy since the latest backward: what was made of it has no graph."""
+    since = RUNS[-1][2] if RUNS else 0
+    for cut in reversed(DEPARTURES):
+        if cut.born < since:
+            return None
+        if cut.by in OUTWARD:
+            return cut
+    return None
 
 
 def crossed(region: Region, by: str, nodes: "tuple[Node, ...]") -> None:

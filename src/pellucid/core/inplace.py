@@ -19,7 +19,7 @@ from pellucid.core.modes import Mode
 from pellucid.core.primitive import BOUND, TABLE
 from pellucid.core.provenance import here, warn
 from pellucid.core.tensor import Leaf, Node, Tensor, wrap
-from pellucid.core.views import current_array, current_node, follow
+from pellucid.core.views import current_array, current_node, follow, replay
 from pellucid.errors import explain
 
 Operation = Callable[..., Any]
@@ -410,8 +410,5 @@ def rebase(target: Tensor, node: Node | None, result: Tensor) -> None:
     saved = keep(base.array, base.array, target.array, (steps,))
     follow(base, new_node(p, (parent, node), saved, tuple(base.array.shape), here()))
     base.cut = None
-    replayed = wrap(base.array, base.node)
-    for step, params in steps:
-        replayed = BOUND[step.name](replayed, *params)
-    follow(target, replayed.node)
+    follow(target, replay(base, steps).node)
     view.base_node, view.born = base.node, aliasing.tick()

@@ -11,6 +11,7 @@ import warnings
 from types import CodeType, FrameType
 
 PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+LIBRARY_FOLDER = os.path.dirname(os.__file__) + os.sep  # Python's own modules, and in it perhaps packages of others
 
 # Source files seen so far, the user's and our own: looking a name up is faster than comparing its beginning.
 USERS: set[str] = set()
@@ -20,7 +21,7 @@ getframe = sys._getframe
 
 
 def outside(frame: FrameType) -> FrameType:
-    """Step out of Pellucid's own frames to the user's frame that called in."""
+    """Step out of Pellucid's own frames, and of copy.deepcopy and its like, to the user's frame that called in."""
     while True:
         name = frame.f_code.co_filename
         if (name not in OURS and (name in USERS or not _is_ours(name))) or frame.f_back is None:
@@ -30,6 +31,7 @@ def outside(frame: FrameType) -> FrameType:
 
 def _is_ours(name: str) -> bool:
     ours = name.startswith((PACKAGE_FOLDER, "<frozen importlib"))  # an import that we refuse is the user's line
+    ours = ours or (name.startswith(LIBRARY_FOLDER) and f"-packages{os.sep}" not in name)
     (OURS if ours else USERS).add(name)
     return ours
 

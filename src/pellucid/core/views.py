@@ -9,7 +9,7 @@ from pellucid.core.departures import joins
 from pellucid.core.kinds import Kind
 from pellucid.core.primitive import BOUND, Primitive
 from pellucid.core.provenance import here
-from pellucid.core.tensor import DeadEnd, Node, Tensor, View, extra_of, wrap
+from pellucid.core.tensor import DeadEnd, Node, Tensor, View, bearing, extra_of, wrap
 from pellucid.errors import explain
 
 
@@ -58,12 +58,18 @@ def _refresh(tensor: Tensor, view: View) -> None:
             )
         )
     with modes.switched(grad=True, inference=False, anomaly=False, saved_hooks=(), observers=()):
-        replayed = wrap(base.array, current_node(base))
-        for p, params in view.steps:
-            replayed = BOUND[p.name](replayed, *params)
+        replayed = replay(base, view.steps)
     tensor.array = replayed.array
     follow(tensor, replayed.node)
     view.base_node, view.base_array, view.born = base.node, base.array, aliasing.tick()
+
+
+def replay(base: Tensor, steps: tuple[tuple[Primitive, tuple[Any, ...]], ...]) -> Tensor:
+    """A view anew, with the history that its base has now; in PyTorch that is one step, whatever the view was."""
+    made = wrap(base.array, current_node(base))
+    for p, params in steps:
+        made = BOUND[p.name](made, *params)
+    return bearing("AsStridedBackward0", made) if made.array.dtype == base.array.dtype else made
 
 
 def follow(tensor: Tensor, node: Node | None) -> None:

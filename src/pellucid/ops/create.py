@@ -428,9 +428,9 @@ def converted(array: np.ndarray, wanted: np.dtype) -> np.ndarray:
 
 
 def check_fits(array: np.ndarray, wanted: np.dtype) -> None:
-    """PyTorch refuses what overflows, except that a negative number wraps around in an unsigned dtype."""
+    """PyTorch refuses what overflows, except that a negative integer wraps around in an unsigned dtype."""
     limits = np.iinfo(wanted)
-    low = -limits.max - 1 if wanted.kind == "u" else limits.min
+    low = -limits.max - 1 if wanted.kind == "u" and array.dtype.kind != "f" else limits.min
     smallest, largest = array.min(), array.max()
     if not (smallest >= low and largest <= limits.max):
         name = dtypes.from_numpy_dtype(wanted).name
@@ -439,7 +439,14 @@ def check_fits(array: np.ndarray, wanted: np.dtype) -> None:
 
 
 def check_range(value: Any, kind: np.dtype) -> None:
-    """PyTorch fills no tensor with a finite number beyond its floating dtype; -1e9 in float16 is the usual one."""
+    """PyTorch fills no tensor with a number that its dtype cannot hold: -1e9 in float16, NaN or 1e30 among integers.
+
+    Of the floating dtypes all hold infinity and NaN. Whole numbers among integers are `held`'s affair.
+    """
+    if kind.kind in "iu" and isinstance(value, (float, np.floating)):
+        limits, dtype = np.iinfo(kind), dtypes.from_numpy_dtype(kind)
+        if not limits.min <= value <= limits.max:
+            raise no_room(dtype, f"{value} is no number from {limits.min} to {limits.max}", "convert the tensor first")
     largest = LARGEST.get(kind)
     if largest is None or not isinstance(value, (int, float)) or -largest <= value <= largest or value != value:
         return
@@ -455,16 +462,16 @@ def no_room(dtype: dtypes.dtype, why: str | None = None, try_: str | None = None
 
 
 LARGEST = {
-    each.numpy: dtypes.finfo(each).max
-    for each in dtypes.ALL_DTYPES
-    if (each.is_floating_point or each.is_complex) and each is not dtypes.bfloat16  # which PyTorch fills with infinity
+    each.numpy: dtypes.finfo(each).max for each in dtypes.ALL_DTYPES if each.is_floating_point or each.is_complex
 }
 
 
 def held(value: Any, kind: np.dtype) -> Any:
     """A whole number as an integer dtype holds it: a negative one wraps around in an unsigned dtype."""
-    if kind.kind not in "iu" or type(value) is not int:
+    if type(value) is not int:
         return value
+    if kind.kind not in "iu":
+        return value if abs(value) < 2**63 else float(value)  # NumPy would make an object of it
     array = np.asarray(value)
     check_fits(array, kind)
     return int(array.astype(kind))

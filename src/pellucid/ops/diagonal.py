@@ -5,6 +5,7 @@ A diagonal is a view; its adjoint puts a vector on the diagonal of a matrix of z
 
 import math
 from collections.abc import Callable
+from operator import index as as_int
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     first, second = axis_of(dim1, input.ndim), axis_of(dim2, input.ndim)
     if first == second:
         raise refusal(RuntimeError, f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return diagonal_row(input, int(offset), first, second)
+    return diagonal_row(input, as_int(offset), first, second)
 
 
 @operation(
@@ -95,7 +96,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     shape = list(input.shape[:-1])
     for axis in sorted((first, second)):
         shape.insert(axis, size)
-    return diag_embed_row(input, tuple(shape), int(offset), first, second)
+    return diag_embed_row(input, tuple(shape), as_int(offset), first, second)
 
 
 @operation(
@@ -115,7 +116,7 @@ def diag(input: Any, diagonal: int = 0) -> Any:
         raise refusal(RuntimeError, f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
     if input.ndim == 1:
         return diag_embed(input, diagonal)
-    return bearing("DiagonalBackward0_copy", clone_row(diagonal_row(input, int(diagonal), 0, 1), "C"))
+    return bearing("DiagonalBackward0_copy", clone_row(diagonal_row(input, as_int(diagonal), 0, 1), "C"))
 
 
 @operation(
@@ -177,7 +178,7 @@ def tril(input: Any, diagonal: int = 0) -> Any:
     tensor([[1, 0],
             [3, 4]])
     """
-    return tril_row(_of_matrices(input, "tril"), int(diagonal))
+    return tril_row(_of_matrices(input, "tril"), as_int(diagonal))
 
 
 @operation(samples=_triangle_samples, inplace=True)
@@ -189,7 +190,7 @@ def triu(input: Any, diagonal: int = 0) -> Any:
     tensor([[1, 2],
             [0, 4]])
     """
-    return triu_row(_of_matrices(input, "triu"), int(diagonal))
+    return triu_row(_of_matrices(input, "triu"), as_int(diagonal))
 
 
 def _triangle_sizes(draw: Draw) -> list[Sample]:

@@ -71,6 +71,8 @@ def _number_for(self: Tensor, value: Any) -> ndarray:
     target = np.dtype(self.array.dtype)
     if isinstance(value, complex) and target.kind != "c":
         raise no_room(self.dtype)
+    if target.kind in "iu" or target.itemsize > 2:  # in half precision PyTorch writes infinity
+        check_range(value, target)
     if type(value) is int:
         value = held(value, target)
     if isinstance(value, (np.generic, ndarray)):

@@ -76,12 +76,15 @@ def _check_range(index: Any, dim: int, size: int, kind: type[Exception] = IndexE
         raise refusal(kind, f"index {bad} is out of bounds for dimension {dim} with size {size}")
 
 
-def _line(input: Any, dim: int, index: Any, name: str, kind: type[Exception] = IndexError) -> tuple[Any, int, Any]:
+def _line(
+    input: Any, dim: int, index: Any, name: str, kind: type[Exception] = IndexError, from_the_end: bool = False
+) -> tuple[Any, int, Any]:
     """Normal arguments of an operation on slices along one dimension; a 0-d tensor counts as a vector."""
     index = _vector(index, name)
     axis = axis_of(dim, input.ndim)
     tensor = input if input.ndim else unsqueeze_row(input, (1,))
-    _check_range(index, axis, tensor.shape[axis], kind)
+    size = tensor.shape[axis]
+    _check_range(index, axis, size, kind, -size if from_the_end else 0)
     return tensor, axis, index
 
 
@@ -191,7 +194,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     >>> torch.zeros(3).index_fill(0, torch.tensor([1]), 5.0)
     tensor([0., 5., 0.])
     """
-    tensor, axis, places = _line(input, dim, index, "index_fill")
+    tensor, axis, places = _line(input, dim, index, "index_fill", from_the_end=True)
     if isinstance(value, complex) and tensor.array.dtype.kind != "c":
         raise refusal(RuntimeError, "index_fill_(): Converting complex Scalar to non-complex type is not supported")
     number = fill_value(tensor, value, "index_fill_")

@@ -19,9 +19,10 @@ from pellucid.core.primitive import general
 from pellucid.core.provenance import warn
 from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor, wrap
+from pellucid.core.views import current_node
 from pellucid.ops.arguments import ALL, Axes, Shape, refusal
 from pellucid.ops.expand import expand_row
-from pellucid.ops.fill import copy_into, recording, value_for
+from pellucid.ops.fill import copy_into, fill_value, recording, value_for
 from pellucid.ops.flat_index import fitting, index_put_row, index_row, misfit, numpy_index, picked_shape, same_dtype
 from pellucid.ops.masked import index_mask_row, is_mask, masked_fill_, nonzero_row
 from pellucid.ops.operation import READS_VALUES, call, operation
@@ -131,7 +132,7 @@ def _parsed(self: Any, index: Any) -> tuple[Any, Any, Axes]:
         else:
             basic.append(item)
             axis, consumed = axis + (type(item) is not int), consumed + (item is not None)
-    view = self if all(i is ALL for i in basic) else _basic(self, tuple(basic))
+    view = self if all(i == ALL for i in basic) else _basic(self, tuple(basic))
     if not found:
         return view, None, ()
     return view, _flat([p for _, p in found], [view.shape[a] for a, _ in found]), tuple(a for a, _ in found)
@@ -262,9 +263,9 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     >>> x
     tensor([0., 1., 2.])
     """
+    given, value = value, value_for(self, value)
     if index is False:
         return
-    given, value = value, value_for(self, value)
     items = index if type(index) is tuple else (index,)
     if BASIC.issuperset(map(type, items)):
         target = _basic(self, items)
@@ -278,7 +279,9 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         _assign(self, index, (0,), value, False)
         return
     view, places, axes = _parsed(self, index)
-    if axes and not (isinstance(places, Mask) and value.array.size == 1):
+    if axes and isinstance(given, Tensor) and given.array.size == 1 and _has_one_mask(items):
+        value = fill_value(self, reshape_row(given, ()), "setitem")
+    elif axes:
         same_dtype(self, given)
     if not axes:
         copy_into(view if view is not self else self[...], value, "setitem")
@@ -286,6 +289,12 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         _assign_mask(view, places.tensor, value)
     else:
         _assign(view, places, axes, value, False)
+
+
+def _has_one_mask(items: Sequence[Any]) -> bool:
+    """Whether an index picks by a mask alone: PyTorch then fills, with one element of any shape and dtype."""
+    picking = [item for item in items if type(item) not in BASIC]
+    return len(picking) == 1 and (isinstance(picking[0], bool) or is_mask(picking[0]))
 
 
 def _is_there(target: Tensor, value: Tensor) -> bool:
@@ -308,7 +317,7 @@ def _assign_mask(target: Tensor, mask: Tensor, value: Tensor) -> None:
             raise misfit(value.array.shape, picked) from None
         aliasing.note_write(target.array, "setitem")
         return
-    if value.array.size == 1:
+    if value.array.size == 1 and current_node(value) is None:
         wide = reshape_row(mask, (*mask.array.shape, *(1,) * (target.ndim - mask.array.ndim)))  # type: ignore[attr-defined]
         masked_fill_(target, wide, reshape_row(value, ()))
         return
@@ -373,6 +382,8 @@ def _put_places(input: Any, indices: Any) -> tuple[Any, Any, Axes]:
     if not indices:
         raise refusal(RuntimeError, "index_put_(): at least one index tensor is needed, the list of indices is empty")
     view, places, axes = _parsed(input, tuple(ALL if i is None else i for i in indices))
+    if not axes:
+        raise refusal(TypeError, "index_put_(): at least one index tensor is needed, all indices are None or a number")
     if isinstance(places, Mask):
         mask = places.tensor
         axes = tuple(range(mask.array.ndim))

@@ -3,6 +3,7 @@
 The inverse of looking: the gradient of what was written is the view of the gradient, the tensor gets the rest.
 """
 
+from operator import index as as_int
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,7 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
     """
     part = diagonal(input.detach(), offset, dim1, dim2)
     axes = axis_of(dim1, input.ndim), axis_of(dim2, input.ndim)
-    return _written(_diagonal_scatter_row, input, src, part, int(offset), *axes)
+    return _written(_diagonal_scatter_row, input, src, part, as_int(offset), *axes)
 
 
 @operation(

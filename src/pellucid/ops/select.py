@@ -306,7 +306,10 @@ def _refuse_complex(input: Any, name: str) -> None:
 def _met(input: Any, *bounds: Any) -> tuple[Any, ...]:
     """A tensor and its bounds as numbers of its dtype; an integer tensor becomes floating if a bound is."""
     numbers = [number(bound) for bound in bounds]
-    if isinstance(input, Tensor) and input.array.dtype.itemsize <= 2:
+    for bound in numbers:
+        if isinstance(bound, (str, list, tuple)):
+            raise refusal(TypeError, f"clamp(): a bound must be a Number or a Tensor, not {type(bound).__name__}")
+    if isinstance(input, Tensor) and input.array.dtype.itemsize <= 2 and input.array.dtype.kind not in "biu":
         for bound in numbers:
             check_range(bound, plain(input.array.dtype))
     if not isinstance(input, Tensor) or input.array.dtype.kind == "f":

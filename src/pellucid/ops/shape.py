@@ -31,19 +31,19 @@ def _reshape(a: ndarray, shape: Shape) -> ndarray:
         raise
 
 
-def reshaping(name: str, grad_name: str) -> Row:
+def reshaping(name: str, grad_name: str, view: bool = True) -> Row:
     """A row (a, shape) that keeps the order of the elements; a view whenever the strides allow it."""
     return bind(
         multilinear(
             name, _reshape, lambda g, a_shape, shape: reshape_row(g, a_shape),
-            view=True, lower="view", grad_name=grad_name,
+            view=view, lower="view", grad_name=grad_name,
             batch=lambda op, a, shape: op(a, (a.shape[0], *shape)),
         )
     )  # fmt: skip
 
 
 reshape_row = reshaping("reshape", "ViewBackward0")
-unsafe_view_row = reshaping("unsafe_view", "UnsafeViewBackward0")  # after a copy: the result owns its memory
+unsafe_view_row = reshaping("unsafe_view", "UnsafeViewBackward0", view=False)  # of a copy that nobody else has
 unsqueeze_row = reshaping("unsqueeze", "UnsqueezeBackward0")
 SQUEEZE_ROWS = tuple(reshaping(f"squeeze{form}", f"SqueezeBackward{form}") for form in range(3))
 
@@ -362,7 +362,7 @@ def reshaped_in_place(function: Callable[..., Any], name: str) -> None:
     """
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        check_writable(self, name)
+        check_writable(self, name, alike=True)  # no element is written, so they may share their memory
         leaf = isinstance(self.node, Leaf)
         base = self
         if self.window is None and not leaf:

@@ -58,6 +58,7 @@ class Adafactor(Blockwise):
             raise RuntimeError("Adafactor does not support complex parameters")
         new = super()._initialised(p, group)
         if not self.state[p]:
+            self._refuse_new_state("Adafactor.step")
             shape, zeros = p.array.shape, lambda shape: wrap(np.zeros(shape, p.array.dtype))
             state = self.state[p]
             state["step"] = counter()

@@ -10,10 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pellucid.core import modes
-from pellucid.core.aliasing import note_writes
+from pellucid.core.aliasing import note_writes, tick
 from pellucid.core.inplace import check_writable
 from pellucid.core.kinds import Kind
+from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor, wrap
+from pellucid.errors import CaptureError, explain
 from pellucid.optim._block import NOTHING, REAL, Block, Pool
 from pellucid.optim._recorded import RecordedBlock, recorded_options
 from pellucid.optim.optimizer import Group, Optimizer, called, counter, tell_written
@@ -81,7 +83,7 @@ class Blockwise(Optimizer):
 
     def _prepare(self) -> None:
         super()._prepare()
-        self._plans, self._pool = {}, Pool()
+        self._plans, self._pool, self._born = {}, Pool(), tick()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -136,6 +138,8 @@ class Blockwise(Optimizer):
             return False
         state = self.state[p]
         new = False
+        if any(state.get(key) is None for key in (*self._counters(), *slots)):
+            self._refuse_new_state(name)
         for key in self._counters():
             if key not in state:
                 state[key] = counter(self._first(key, group))
@@ -144,6 +148,19 @@ class Blockwise(Optimizer):
                 state[key] = wrap(_filled(p.array.shape, p.array.dtype, self._first(key, group)))
                 new = True
         return new
+
+    def _refuse_new_state(self, name: str) -> None:
+        """A captured program would make state anew at every replay: right only if it makes the optimizer too."""
+        tracer = modes.current().tracer
+        if tracer is not None and self._born < tracer.born:
+            raise CaptureError(
+                explain(
+                    f"{name}: the optimizer makes its state in this step",
+                    str(here()),
+                    "the program would do so at every replay: averages, momentum and counters would start again",
+                    "take one step before the capture",
+                )
+            )
 
 
 def _filled(shape: tuple[int, ...], dtype: np.dtype, value: float) -> ndarray:

@@ -14,9 +14,11 @@ import numpy as np
 
 from pellucid.core.careful import compute
 from pellucid.core.kinds import Kind, foreign, layers, moved, pattern, plain
-from pellucid.core.primitive import BOUND, Primitive, multilinear
+from pellucid.core.primitive import BOUND, Primitive, as_written, multilinear
+from pellucid.core.provenance import here
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
+from pellucid.errors import explain
 from pellucid.ops.axes import permute_row
 from pellucid.ops.expand import expand_row
 from pellucid.ops.random import NO_DRAWS
@@ -159,9 +161,26 @@ def _slice_by_slice(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ..
     for k in range(size or 1):
         taken = tuple(_slice(stacks[i], k) if i in stacks else array for i, array in enumerate(arrays))
         slices.append(compute(p, taken, params))
+    _check_alike(p, slices)
     if p.outputs == 1:
         return _stacked(slices, size)
     return tuple(_stacked(parts, size) for parts in zip(*slices, strict=True))
+
+
+def _check_alike(p: Primitive, slices: Sequence[Any]) -> None:
+    """Refuse results whose shapes differ from slice to slice: they cannot be stacked."""
+    firsts = slices if p.outputs == 1 else [parts[0] for parts in slices if parts]
+    shapes = sorted({tuple(part.shape) for part in firsts})
+    if len(shapes) > 1:
+        raise RuntimeError(
+            explain(
+                f"vmap: {as_written(p.name)} gives results of shape {shapes[0]} and of shape {shapes[-1]} in one batch",
+                str(here()),
+                "We do not support batching operators that can output dynamic shape: how many elements this one picks "
+                "depends on the values",
+                "keep the shape, e.g. torch.where(mask, x, 0), or loop over the batch",
+            )
+        )
 
 
 def _slice(value: Any, k: int) -> Any:

@@ -184,25 +184,31 @@ def _derived(cls: type[Function], ctx: FunctionCtx, tangents: list[Any], outputs
     ctx.needs_input_grad = tuple(t is not None for t in tangents)
     try:
         returned = cls._run_backward(ctx, directions)
+    except RuntimeError as problem:  # such as numpy() of what requires grad here, though not in an ordinary backward
+        raise _no_jvp(cls) from problem
     finally:
         ctx.needs_input_grad = needs
     pulled = returned if isinstance(returned, tuple) else (returned,)
     pairs = [(d, t) for d, t in zip(pulled, tangents, strict=False) if d is not None and t is not None]
     if pairs and all(current_node(d) is None for d, _ in pairs):
-        raise NotImplementedError(
-            explain(
-                "You must implement the jvp function for custom autograd.Function to use it with forward mode AD.",
-                str(here()),
-                f"the backward of {cls.__name__} is not made of tensor operations, so no jvp can be derived from it",
-                "add a static jvp(ctx, *tangents), or use reverse mode",
-            )
-        )
+        raise _no_jvp(cls)
     moving = [(d, t) for d, t in pairs if current_node(d) is not None]
     wanted = [v for v in directions if v is not None]
     if not moving:
         return [None] * len(outputs)
     found = iter(backward.gradients([d for d, _ in moving], [t for _, t in moving], wanted, False, False))
     return [None if v is None else next(found) for v in directions]
+
+
+def _no_jvp(cls: type[Function]) -> Exception:
+    return NotImplementedError(
+        explain(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD.",
+            str(here()),
+            f"the backward of {cls.__name__} is not made of tensor operations, so no jvp can be derived from it",
+            "add a static jvp(ctx, *tangents), or use reverse mode",
+        )
+    )
 
 
 def _zeros_for(value: Any) -> Tensor | None:

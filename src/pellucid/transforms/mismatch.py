@@ -133,7 +133,7 @@ def diagnosis(evidence: Evidence) -> list[str]:
         sentence = suspicion(evidence)
         if sentence is not None:
             found.append(sentence)
-        if len(found) == 2:
+        if len(found) == 2 or (sentence is not None and suspicion is step_size):  # then there is no mistake to name
             break
     return [*found, *third_opinion(evidence)] or ["no known pattern fits: the backward rule gives a wrong value"]
 
@@ -147,6 +147,17 @@ def single_precision(e: Evidence) -> str | None:
         f"the input is {e.tensor.dtype}: about 7 digits, of which a difference over a step of {e.case.eps:g} loses "  # type: ignore[attr-defined]
         "all but one or two (cancellation). float32 is the reason, not necessarily the gradient: check in float64"
     )
+
+
+def undefined(e: Evidence) -> str | None:
+    """The function has no finite value there, or only on one side of it: there is nothing to compare with."""
+    below, at_point, above = np.isfinite(one_element(e, e.case.eps))
+    if below and at_point and above:
+        return None
+    if not at_point or not (below or above):
+        return "the function is not defined there: its value is NaN or infinite; move the point into its domain"
+    side = "below" if above else "above"
+    return f"the point is on the edge of the function's domain: {side} it the value is NaN or infinite; move it inside"
 
 
 def detached(e: Evidence) -> str | None:
@@ -190,9 +201,11 @@ def constant_factor(e: Evidence) -> str | None:
 
 
 def _fraction(factor: float) -> str:
+    """A factor as people would have written it: -2, 1/64, 3/2; any other as a decimal number."""
     for n in range(1, 65):
-        if abs(factor * n - round(factor * n)) < 1e-3 * n and round(factor * n):
-            top = round(factor * n)
+        top = round(factor * n)
+        simple = n == 1 or abs(top) == 1 or max(abs(top), n) <= 12
+        if top and simple and abs(factor * n - top) < 1e-3 * n:
             return f"{top}" if n == 1 else f"{top}/{n}"
     return f"{factor:.4g}"
 
@@ -209,6 +222,19 @@ def _mean_or_sum(e: Evidence, factor: float) -> str:
                 f" ({size} is a size of the inputs: a sum where a mean belongs, or a contribution counted {size} times)"
             )
     return ""
+
+
+def conjugated(e: Evidence) -> str | None:
+    """The gradient of a complex input has the wrong sign in its imaginary part, or in that of the slope."""
+    rows, columns = e.numeric.shape
+    if e.tensor.array.dtype.kind != "c":
+        return None
+    guesses = [e.numeric * np.tile([1.0, -1.0], columns // 2)]
+    if rows % 2 == 0:  # of a complex output every slope is a block of two by two
+        guesses.append(e.numeric.reshape(rows // 2, 2, columns // 2, 2).swapaxes(1, 3).reshape(rows, columns))
+    if not any(e.near(e.analytic, guess) for guess in guesses):
+        return None
+    return "conjugated: where y = f(z) is differentiable the gradient is g * f'(z).conj(), not g * f'(z)"
 
 
 def transposed(e: Evidence) -> str | None:
@@ -254,6 +280,9 @@ def kink(e: Evidence) -> str | None:
     (wide, left, right), (narrow, *_) = gaps
     if wide < 1e-2 * (abs(left) + abs(right)) or wide < 10 * e.case.atol or narrow < 0.5 * wide:
         return None
+    slack = 0.1 * wide  # at a kink backward answers something from the one slope to the other
+    if not min(left, right) - slack <= e.analytic[e.row, e.column] <= max(left, right) + slack:
+        return None
     return (
         f"a kink: the slope is {left:.4g} from the left and {right:.4g} from the right, so no single number is "
         "the derivative there; move the point away from it"
@@ -291,11 +320,13 @@ def third_opinion(e: Evidence) -> list[str]:
 
 SUSPICIONS: Sequence[Callable[[Evidence], str | None]] = (
     single_precision,
+    undefined,
     detached,
     broadcast,
-    constant_factor,
-    transposed,
-    swapped,
     kink,
     step_size,
+    constant_factor,
+    conjugated,
+    transposed,
+    swapped,
 )

@@ -176,14 +176,13 @@ class Tree:
         parameter: Any
         traced = modes.current().tracer is not None
         for parameter in self.parameters():
-            if parameter._grad is not None:
-                if set_to_none and traced:
-                    parameter.grad = None
-                elif set_to_none:
-                    parameter._grad = None
-                else:
-                    parameter.grad = parameter.grad.detach()
-                    parameter.grad.zero_()
+            if set_to_none and traced:
+                parameter.grad = None  # also where it is None already: a captured program must know where it starts
+            elif set_to_none:
+                parameter._grad = None
+            elif parameter._grad is not None:
+                parameter.grad = parameter.grad.detach()
+                parameter.grad.zero_()
         cleared(self, "zero_grad()")
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
