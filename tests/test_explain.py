@@ -515,3 +515,15 @@ def test_values_are_exact_products():
     explanation = pellucid.explain(y, wrt=x)
     exact = sum(Fraction(value) for value in values(explanation))
     assert float(exact) == pytest.approx(explanation.value, rel=1e-15)
+
+
+def test_operations_bear_the_names_that_users_write():
+    w = pellucid.randn(4, 4, requires_grad=True)
+    h = w * 2
+    h[:, 0] = h[:, 1] * 5
+    h[1:3].mul_(3)
+    loss = (h.view(2, 8) ** 2).sum() + w.norm()
+    text = str(pellucid.explain(loss, wrt=w))
+    assert "in-place write" in text and "w.norm()" in text
+    for ours in ("write_view", "replace", "vector_norm", "unsafe"):
+        assert ours not in text
