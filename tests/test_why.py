@@ -747,6 +747,35 @@ w = torch.ones(3, requires_grad=True)  # <-
 (g,) = torch.autograd.grad((w * 2).sum(), w)
 verdict = torch.why(w)
     """),
+    # --- what people brought: the obvious verdict is the wrong one
+    "the places of the largest": ("non-differentiable-op", """
+lin, e = nn.Linear(4, 10), nn.Embedding(10, 3)
+_, index = lin(torch.randn(8, 4)).topk(2)  # <-
+loss = e(index).sum()
+loss.backward()
+verdict = torch.why(lin.weight)
+    """),
+    "the place of the maximum": ("non-differentiable-op", """
+lin, e = nn.Linear(4, 10), nn.Embedding(10, 3)
+index = lin(torch.randn(8, 4)).max(dim=1).indices  # <-
+loss = e(index).sum()
+loss.backward()
+verdict = torch.why(lin.weight)
+    """),
+    "the order of a sort": ("non-differentiable-op", """
+lin, e = nn.Linear(4, 10), nn.Embedding(10, 3)
+order = lin(torch.randn(8, 4)).sort(1)[1]  # <-
+loss = e(order).sum()
+loss.backward()
+verdict = torch.why(lin.weight)
+    """),
+    "rebuilt from a detached tensor": ("detached", """
+lin, out = nn.Linear(4, 3), nn.Linear(3, 1)
+h = lin(torch.randn(8, 4)).detach()  # <-
+loss = out(torch.tensor(list(h.flatten())).view(8, 3)).mean()
+loss.backward()
+verdict = torch.why(lin.weight)
+    """),
     # --- what is right, and what cannot be known
     "nothing wrong": ("ok", """
         w = torch.ones(2, requires_grad=True)  # <-
