@@ -698,3 +698,46 @@ def test_squares_are_summed_of_any_kind_and_layout():
     apart = np.full(2 * LINE + 6, 1 + 1j)[::2]  # complex numbers with gaps between them
     assert squares_of([apart]) == 2 * apart.size
     assert squares_of([np.ones(LINE + 3, np.float16), np.ones((2, LINE)), np.ones(5, np.float32)]) == 3 * LINE + 8
+
+
+class Logarithm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a):
+        ctx.save_for_backward(a)
+        return a.log()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g / ctx.saved_tensors[0]
+
+
+def test_a_bad_number_that_a_custom_function_made_is_not_blamed_on_the_data(tmp_path):
+    model = nn.Linear(3, 2)
+    with Recorder(model, torch.optim.SGD(model.parameters(), lr=0.1), tmp_path / "a.flight"):
+        Logarithm.apply(model(torch.ones(4, 3)).relu() * 0).mean().backward()
+    finding = replay(tmp_path / "a.flight").finding
+    assert finding.message.startswith("Logarithm, a function of the script's own, gave Inf")
+    assert "data" not in finding.fix and finding.evidence.startswith("its result holds -inf")
+
+
+def test_bad_data_enters_where_it_is_first_computed_with(tmp_path):
+    model, data = nn.Linear(3, 2), torch.ones(20, 3)
+    data[17, 1] = float("nan")
+    with Recorder(model, torch.optim.SGD(model.parameters(), lr=0.1), tmp_path / "a.flight"):
+        batch = data[16:]
+        model(batch).mean().backward()
+    finding = replay(tmp_path / "a.flight").finding
+    (taken,) = finding.related
+    assert finding.code == "nan-input" and finding.spot.line == taken.spot.line + 1
+    assert "holds nan at index" in finding.evidence
+
+
+def test_a_replay_speaks_of_operations_as_users_write_them(tmp_path, capsys):
+    model = nn.Linear(3, 2)
+    with Recorder(model, torch.optim.SGD(model.parameters(), lr=0.1), tmp_path / "a.flight"):
+        root = (model(torch.ones(4, 3)) * 0).sqrt()
+        root.mean().backward()
+    print_replay(tmp_path / "a.flight", trace=True)
+    text = capsys.readouterr().out
+    assert "linear -> (4, 2)" in text and "goes on into mean)" in text
+    assert "linear_with_bias" not in text and "mean_all" not in text
