@@ -76,7 +76,7 @@ class UnusedParameter(Rule):
             self.code, spot, f"{who} never took part in the loss, though the optimizer holds "
             f"{'it' if len(parameters) == 1 else 'them'}",
             f"no gradient in {passes} backward pass{'' if passes == 1 else 'es'}; used by an operation in "
-            f"{max(parameter.used for parameter in parameters)}",
+            f"{max(parameter.used for parameter in parameters)} of them",
             f"use {'it' if len(parameters) == 1 else 'them'} on the way to the loss (in forward), or remove "
             f"{'it' if len(parameters) == 1 else 'them'}",
             related=(*self.inside(spot, module, parameters, trace), *self.twins(module, family),
