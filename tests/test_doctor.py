@@ -567,3 +567,27 @@ def test_a_draw_is_cured_by_rsample(tmp_path):
     (finding,) = examined(script).findings
     assert (finding.code, finding.spot.line) == ("non-differentiable-op", 6)
     assert finding.message.startswith("a random draw has no derivative") and "rsample()" in finding.fix
+
+
+LATE = """import sys, torch
+w = torch.ones(3, requires_grad=True)
+optimizer = torch.optim.SGD([w], lr=0.001)
+for step in range(60):
+    optimizer.zero_grad()
+    loss = (w * (0.0 if step >= int(sys.argv[1]) else 1.0)).log().square().sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("argument", "healthy"), [("40", False), ("99", True)])
+def test_the_test_to_keep_fails_while_the_cause_is_there(tmp_path, argument, healthy):
+    script, report = tmp_path / "my-train.v2.py", tmp_path / "out.md"
+    script.write_text(LATE)
+    assert run_doctor(str(script), "--report", str(report), "--", argument).returncode == (0 if healthy else 1)
+    text = report.read_text()
+    assert healthy or "| 40 |" in text  # the first bad pass is among those that are measured
+    names: dict = {}
+    exec(text.split("```python\n")[-1].split("```")[0], names)
+    with contextlib.nullcontext() if healthy else pytest.raises(AssertionError):
+        names["test_my_train_v2_is_healthy"](tmp_path)
