@@ -929,6 +929,34 @@ w = torch.randn(0, requires_grad=True)  # <-
 (w * 2).sum().backward()
 verdict = torch.why(w)
     """),
+    "another row of index_add": ("masked", """
+lin, rows = nn.Linear(3, 4), torch.tensor([0, 0, 1, 1, 1])
+out = torch.zeros(3, 4).index_add(0, rows, lin(torch.randn(5, 3)))  # <-
+loss = out[2].sum()
+verdict = torch.why(lin.weight, loss)
+    """),
+    "the clipped part of a PPO loss": ("clamped", """
+policy, advantage = nn.Linear(3, 1), torch.ones(16, 1)
+ratio = (policy(torch.rand(16, 3)) + 5).exp()
+loss = -torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage).mean()  # <-
+verdict = torch.why(policy.weight, loss)
+    """),
+    "half precision": ("underflow", """
+lin = nn.Linear(4, 1)
+with torch.autocast("cpu", dtype=torch.float16):
+    out = lin(torch.randn(8, 4) * 1e-4)  # <-
+loss = out.float().square().mean() * 1e-6
+verdict = torch.why(lin.weight, loss)
+    """),
+    "a loss whose backward is yet to come": ("backward-not-run", """
+lin = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(lin.parameters(), lr=0.1)
+lin(torch.ones(1, 4)).sum().backward()
+optimizer.step()
+optimizer.zero_grad()
+loss = lin(torch.ones(1, 4)).sum()  # <-
+verdict = torch.why(lin.weight, loss)
+    """),
     # --- what is right, and what cannot be known
     "nothing wrong": ("ok", """
         w = torch.ones(2, requires_grad=True)  # <-
@@ -1040,6 +1068,8 @@ SAID = {  # program -> what its verdict must say, and must not
     "a factor that is tiny": ("look at what it multiplies with", "use relu"),
     "copied over in place": ("copy_", "replace"),
     "bernoulli": ("bernoulli", "drawn"),
+    "the clipped part of a PPO loss": ("takes its other argument everywhere", "range of minimum"),
+    "half precision": ("GradScaler", "log space"),
 }
 
 

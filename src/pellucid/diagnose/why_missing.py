@@ -104,6 +104,8 @@ def missing(case: Case) -> Finding:
         return without_graph(case)
     if not isinstance(case.node, Leaf) and not case.retains:
         return not_a_leaf(case)
+    if case.loss is not None and case.root is not None and case.connected and not is_freed(case.root):
+        return returned_none(case) or backward_not_run(case)
     found = cleared_since(case)
     if found is not None and (case.node.born in RUNS[-1][3] or the_cut(case) is None):
         return found

@@ -23,6 +23,7 @@ CLAMPS = frozenset(
     ("clamp", "clamp_min", "clamp_max", "clamp_above", "clamp_below", "clamp_between", "clamp_min_tensor",
      "clamp_max_tensor", "hardtanh", "hardsigmoid", "hardswish", "maximum", "minimum", "fmax", "fmin")
 )  # fmt: skip
+CHOICES = frozenset(("maximum", "minimum", "fmax", "fmin"))
 SATURATING = frozenset(
     ("sigmoid", "tanh", "softmax", "safe_softmax", "log_softmax", "log_sigmoid", "gelu", "gelu_tanh", "silu", "mish",
      "elu", "celu", "softplus", "erf", "erfc", "cross_entropy", "cross_entropy_2d",
@@ -35,7 +36,8 @@ MASKS = frozenset(
     ("where", "masked_fill", "masked_fill_by_tensor", "masked_select", "masked_scatter", "drop", "keep", "index_mask",
      "tril", "triu", "take_along", "index_select", "index", "select", "slice", "max_all", "min_all", "max_dim",
      "min_dim", "amax", "amin", "topk", "sort", "nll_loss", "nll_loss_2d", "embedding", "take", "pick", "split",
-     "split_with_sizes", "unbind", "cat", "stack")
+     "split_with_sizes", "unbind", "cat", "stack", "index_add", "index_copy", "index_put", "put_add", "scatter",
+     "scatter_add", "scatter_sum", "scatter_value", "put_along_add")
 )  # fmt: skip
 STEPS = frozenset(
     ("round", "round_decimals", "floor", "ceil", "trunc", "sign", "sgn", "div_floor", "div_trunc", "drawn_bernoulli")
@@ -83,7 +85,7 @@ def _by_structure(case: Case) -> Finding | None:
     return Finding(
         code,
         Spot.of(node.place),
-        f"{case.name}.grad is zero because {what} at {short(node.place)}",
+        f"{case.name}.grad is zero because {what} ({short(node.place)})",
         f"every path from the loss to {case.name} leads through it",
         fix,
     )
@@ -174,7 +176,7 @@ def stopped(case: Case, edge: Edge) -> Finding:
     return Finding(
         code,
         Spot.of(cause.node.place),
-        f"{case.name}.grad is zero because {what} at {short(cause.node.place)}",
+        f"{case.name}.grad is zero because {what} ({short(cause.node.place)})",
         _evidence(cause),
         fix,
         related=(Related(case.made_at, f"{case.name} was made here"),),
@@ -273,6 +275,13 @@ def _clamp(cause: Cause) -> Kind:
     array = cause.values.get("a")
     if cause.node.primitive.name == "clamp_min" and array is not None and not (array > 0).any():
         return _rectifier(cause)
+    if cause.node.primitive.name in CHOICES:
+        return (
+            "clamped",
+            f"{cause.operation} takes its other argument everywhere",
+            "look at both arguments: this one is never the one that counts (a bound that all values are beyond, the "
+            "clipped part of a PPO loss)",
+        )
     return (
         "clamped",
         f"the values lie outside the range of {cause.operation}, where it is constant",
@@ -349,10 +358,13 @@ def _step(operation: str) -> Kind:
 
 
 def _underflow(cause: Cause) -> Kind:
+    half = any(array.dtype.itemsize == 2 for array in cause.values.values())
     return (
         "underflow",
         f"the result of {cause.operation} is too small for its dtype and became zero",
-        "stay in log space (log_softmax, logsumexp, sums of logs instead of products), or use a wider dtype",
+        "scale the loss before backward() (torch.amp.GradScaler), or compute this part in float32"
+        if half
+        else "stay in log space (log_softmax, logsumexp, sums of logs instead of products), or use a wider dtype",
     )
 
 
@@ -368,7 +380,7 @@ def _product(cause: Cause) -> Kind:
     return (
         "multiplied-by-zero",
         f"{cause.operation} multiplies it by {'a parameter that is zero' if parameter else 'zeros'}",
-        "look at the other factor: a weight initialised with zeros, an input of zeros, or a coefficient of zero",
+        "look at the other factor: a weight initialised with zeros, an input or a mask of zeros, a coefficient of zero",
     )
 
 
