@@ -741,3 +741,22 @@ def test_a_replay_speaks_of_operations_as_users_write_them(tmp_path, capsys):
     text = capsys.readouterr().out
     assert "linear -> (4, 2)" in text and "goes on into mean)" in text
     assert "linear_with_bias" not in text and "mean_all" not in text
+
+
+def test_a_leaf_of_every_step_may_go_in_the_middle_of_the_next(tmp_path):  # of a gradient penalty, of a PINN
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    with Recorder(model, optimizer, tmp_path / "a.flight", keep=3) as recorder:
+        for step in range(4):
+            x = torch.randn(4, 2).requires_grad_()
+            if step == 3:
+                model[0].weight.data.mul_(2)  # after the leaf is gone, before it is used
+            (slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+            optimizer.zero_grad()
+            (slope.square().sum(1).sqrt() - 1).square().mean().backward()
+            optimizer.step()
+        recorder.dump("asked")
+    for number in (2, 3, 4):
+        result = replay(tmp_path / "a.flight", number)
+        assert result.exact and result.compared > 1 and not result.step.notes, str(result)

@@ -31,11 +31,17 @@ class Arrangement:
         self.flat = [[array.reshape(-1) for array in self.arrays if array.dtype == kind] for kind in self.kinds]
         self.spare: list[np.ndarray] = []  # the snapshot of a step that nobody needs any more
 
-    def holds(self) -> bool:
-        """Whether every parameter is alive and still has its memory."""
+    def holds(self, alive: bool = False) -> bool:
+        """Whether every parameter still has its memory (and is alive).
+
+        A leaf of the step before may go in the middle of this one, which is no matter: nobody can use it any more.
+        """
         for reference, array in zip(self.tensors, self.arrays, strict=True):
             tensor = reference()
-            if tensor is None or tensor.array is not array or tensor.node is None:
+            if tensor is None:
+                if alive:
+                    return False
+            elif tensor.array is not array or tensor.node is None:
                 return False
         return True
 
@@ -82,7 +88,7 @@ class Parameters:
 
     def arrange(self) -> Arrangement:
         """The arrangement for the next step: the same one, unless parameters are new, gone or have other memory."""
-        if len(self.known) != len(self.now.tensors) or not self.now.holds():
+        if len(self.known) != len(self.now.tensors) or not self.now.holds(alive=True):
             self.now = Arrangement(self.known)
             self.known = {born: self.known[born] for born in self.now.slots}
         return self.now
