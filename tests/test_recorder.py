@@ -760,3 +760,10 @@ def test_a_leaf_of_every_step_may_go_in_the_middle_of_the_next(tmp_path):  # of 
     for number in (2, 3, 4):
         result = replay(tmp_path / "a.flight", number)
         assert result.exact and result.compared > 1 and not result.step.notes, str(result)
+
+
+def test_a_trace_that_nobody_reads_ends_quietly(recorded):
+    command = f"{sys.executable} -m pellucid replay --trace {recorded} | true"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert not done.stdout and not done.stderr
