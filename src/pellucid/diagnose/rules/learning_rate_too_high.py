@@ -226,7 +226,7 @@ def _grew(went: Progress) -> bool:
 def _reckless(steps: Sequence[Step], kind: str, went: Progress) -> bool:
     """Whether steps look too large though the loss does not prove it: it fell all the same, or broke at once."""
     if went.broke:
-        return _began_well(went) and any(step.rate >= RECKLESS.get(kind, 0.1) for step in steps)
+        return any(step.rate >= RECKLESS.get(kind, 0.1) for step in steps)
     return len(steps) >= 8 and _typical(steps) >= LARGE and min(step.norm for step in steps[1:]) > 1
 
 
