@@ -591,3 +591,20 @@ def test_the_test_to_keep_fails_while_the_cause_is_there(tmp_path, argument, hea
     exec(text.split("```python\n")[-1].split("```")[0], names)
     with contextlib.nullcontext() if healthy else pytest.raises(AssertionError):
         names["test_my_train_v2_is_healthy"](tmp_path)
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for _ in range(20):\n    optimizer.step()\n    schedule.step()\n    print(schedule.get_last_lr())\n",
+        "with torch.no_grad():\n    for _ in range(20):\n        for p in model.parameters():\n"
+        "            p.grad = torch.randn_like(p) * model(torch.ones(1, 3)).item()\n        optimizer.step()\n",
+    ],
+)
+def test_steps_without_backward_may_be_meant(tmp_path, loop):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\nmodel = torch.nn.Linear(3, 1)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.01)\n"
+        f"schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 20)\n{loop}"
+    )
+    assert not examined(script).findings
