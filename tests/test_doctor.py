@@ -608,3 +608,14 @@ def test_steps_without_backward_may_be_meant(tmp_path, loop):
         f"schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 20)\n{loop}"
     )
     assert not examined(script).findings
+
+
+def test_an_initialisation_is_no_use_of_a_parameter(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\nused = torch.nn.Linear(3, 1)\nspare = torch.nn.LayerNorm(3)\n"
+        "optimizer = torch.optim.SGD([*used.parameters(), *spare.parameters()], lr=0.1)\nfor _ in range(5):\n"
+        "    optimizer.zero_grad()\n    used(torch.randn(4, 3)).square().mean().backward()\n    optimizer.step()\n"
+    )
+    (finding,) = examined(script).findings
+    assert (finding.code, finding.evidence) == ("unused-parameter", "no gradient in 5 backward passes")
