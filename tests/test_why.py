@@ -1043,6 +1043,12 @@ def test_the_ledger_keeps_no_graph_alive():
 def test_not_a_tensor():
     with pytest.raises(TypeError, match="expected a Tensor, got list"):
         torch.why([1.0])
+    with pytest.raises(
+        TypeError, match=r"got Linear; ask about one of its parameters, or check_gradient_flow\(model\)"
+    ):
+        torch.why(torch.nn.Linear(2, 1))
+    with pytest.raises(TypeError, match=r"the loss is a float; give the tensor itself, not loss.item\(\)"):
+        torch.why(torch.ones(2, requires_grad=True), 1.5)
 
 
 def test_a_view_that_gets_no_gradient_is_not_counted_among_those_that_were_filled():
