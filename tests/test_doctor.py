@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import pellucid
+from pellucid.core.primitive import TABLE, as_written
 from pellucid.diagnose.doctor import doctor
 from pellucid.diagnose.ranking import ORDER
 from pellucid.diagnose.rules import all_rules
@@ -20,6 +21,11 @@ from pellucid.shim import as_torch
 
 RULES = {rule.code: rule for rule in all_rules()}
 BROKEN = [(code, number) for code, rule in RULES.items() for number in range(len(rule.broken))]
+OURS = re.compile(
+    r"\bwalk(s|ed)?\b|\bnan at (first|its worst)|\b("
+    + "|".join(name for name in TABLE if "_" in name and as_written(name) != name)
+    + r")\b"
+)  # words of ours that no message may use
 HEALTHY = [(code, number) for code, rule in RULES.items() for number in range(len(rule.healthy))]
 
 
@@ -51,6 +57,7 @@ def test_the_bug_is_the_first_finding_at_its_line(code, number, tmp_path):
     assert first.evidence
     assert first.fix
     assert not re.search(r"(?<!of )(?<!\.)\b1 (\w+ )?(tensor|parameter|time|step|passe)s\b", str(watch)), watch
+    assert not OURS.search(" ".join(f"{each.message} {each.evidence} {each.fix}" for each in watch.findings)), watch
 
 
 @pytest.mark.parametrize(("code", "number"), HEALTHY)
@@ -532,3 +539,83 @@ def test_python_collects_as_before_when_the_doctor_has_gone():
         assert gc.get_threshold()[0] > before[0]
         raise ValueError
     assert gc.get_threshold() == before
+
+
+def test_a_rate_cannot_have_broken_a_loss_that_never_was_finite(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\ntorch.manual_seed(0)\nmodel = torch.nn.Linear(16, 1).half()\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)\nfor _ in range(6):\n"
+        "    x = torch.randn(32, 16).half() * 900\n    loss = (model(x) ** 2).mean()\n    optimizer.zero_grad()\n"
+        "    loss.backward()\n    optimizer.step()\n"
+    )
+    watch = examined(script)
+    assert watch.findings[0].code == "overflow"
+    assert "learning-rate-too-high" not in [finding.code for finding in watch.findings]
+    assert "at first" not in str(watch)
+
+
+def test_a_draw_is_cured_by_rsample(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\nencoder, decoder = torch.nn.Linear(4, 2), torch.nn.Linear(2, 4)\n"
+        "optimizer = torch.optim.SGD([*encoder.parameters(), *decoder.parameters()], lr=0.1)\nfor _ in range(6):\n"
+        "    x = torch.randn(8, 4)\n    z = torch.distributions.Normal(encoder(x), 1.0).sample()\n"
+        "    loss = (decoder(z) - x).square().mean()\n    optimizer.zero_grad()\n    loss.backward()\n"
+        "    optimizer.step()\n"
+    )
+    (finding,) = examined(script).findings
+    assert (finding.code, finding.spot.line) == ("non-differentiable-op", 6)
+    assert finding.message.startswith("a random draw has no derivative") and "rsample()" in finding.fix
+
+
+LATE = """import sys, torch
+w = torch.ones(3, requires_grad=True)
+optimizer = torch.optim.SGD([w], lr=0.001)
+for step in range(60):
+    optimizer.zero_grad()
+    loss = (w * (0.0 if step >= int(sys.argv[1]) else 1.0)).log().square().sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("argument", "healthy"), [("40", False), ("99", True)])
+def test_the_test_to_keep_fails_while_the_cause_is_there(tmp_path, argument, healthy):
+    script, report = tmp_path / "my-train.v2.py", tmp_path / "out.md"
+    script.write_text(LATE)
+    assert run_doctor(str(script), "--report", str(report), "--", argument).returncode == (0 if healthy else 1)
+    text = report.read_text()
+    assert healthy or "| 40 |" in text  # the first bad pass is among those that are measured
+    names: dict = {}
+    exec(text.split("```python\n")[-1].split("```")[0], names)
+    with contextlib.nullcontext() if healthy else pytest.raises(AssertionError):
+        names["test_my_train_v2_is_healthy"](tmp_path)
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for _ in range(20):\n    optimizer.step()\n    schedule.step()\n    print(schedule.get_last_lr())\n",
+        "with torch.no_grad():\n    for _ in range(20):\n        for p in model.parameters():\n"
+        "            p.grad = torch.randn_like(p) * model(torch.ones(1, 3)).item()\n        optimizer.step()\n",
+    ],
+)
+def test_steps_without_backward_may_be_meant(tmp_path, loop):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\nmodel = torch.nn.Linear(3, 1)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.01)\n"
+        f"schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 20)\n{loop}"
+    )
+    assert not examined(script).findings
+
+
+def test_an_initialisation_is_no_use_of_a_parameter(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\nused = torch.nn.Linear(3, 1)\nspare = torch.nn.LayerNorm(3)\n"
+        "optimizer = torch.optim.SGD([*used.parameters(), *spare.parameters()], lr=0.1)\nfor _ in range(5):\n"
+        "    optimizer.zero_grad()\n    used(torch.randn(4, 3)).square().mean().backward()\n    optimizer.step()\n"
+    )
+    (finding,) = examined(script).findings
+    assert (finding.code, finding.evidence) == ("unused-parameter", "no gradient in 5 backward passes")

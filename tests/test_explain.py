@@ -515,3 +515,35 @@ def test_values_are_exact_products():
     explanation = pellucid.explain(y, wrt=x)
     exact = sum(Fraction(value) for value in values(explanation))
     assert float(exact) == pytest.approx(explanation.value, rel=1e-15)
+
+
+def test_operations_bear_the_names_that_users_write():
+    w = pellucid.randn(4, 4, requires_grad=True)
+    h = w * 2
+    h[:, 0] = h[:, 1] * 5
+    h[1:3].mul_(3)
+    loss = (h.view(2, 8) ** 2).sum() + w.norm()
+    text = str(pellucid.explain(loss, wrt=w))
+    assert "in-place write" in text and "w.norm()" in text
+    for ours in ("write_view", "replace", "vector_norm", "unsafe"):
+        assert ours not in text
+
+
+def test_the_strongest_paths_are_those_of_the_term_that_counts():
+    torch = pellucid
+    torch.manual_seed(0)
+    layer, norm = torch.nn.Linear(8, 8), torch.nn.LayerNorm(8)
+    x = torch.randn(4, 8)
+    h = torch.tanh(layer(x)) + layer(x)
+    out = norm(h)
+    loss = out.pow(2).mean() + 0.01 * out.abs().mean()  # the first is a constant, whatever comes before the norm
+    explanation = pellucid.explain(loss, wrt=layer.weight, strongest=2)
+    fit, penalty = explanation.terms
+    assert penalty.share > 0.99 > 0.01 > abs(fit.share)
+    assert explanation.count == 4 and sum(path.part.share for path in explanation.paths) == pytest.approx(1, abs=0.01)
+
+
+def test_a_short_name_of_a_module_is_not_taken_for_an_operation():
+    m = pellucid.nn.Sequential(pellucid.nn.Linear(3, 3), pellucid.nn.Dropout(0.5))
+    text = str(pellucid.explain(m(pellucid.ones(2, 3)).sum(), wrt=m[0].weight))
+    assert "mul [m.1] → linear [m.0]" in text

@@ -497,7 +497,7 @@ def test_where_elements_go_is_found_by_running_the_operation():
     assert nodes["take_along"]["moves"] == [[0, 2], [0, 3]]
     assert nodes["constant_pad_nd"]["moves"] == [[0, 0], [0, 1], [0, 2], [], [0, 3], [0, 4], [0, 5], []]
     assert nodes["cat"]["moves"][:2] == [[0, 0], [1, 0]]
-    assert "moves" not in nodes["index_mask"]  # its mask is computed from x: another x, other places
+    assert "moves" not in nodes["index"]  # its mask is computed from x: another x, other places
 
 
 def test_a_freed_graph_tells_no_moves():

@@ -216,3 +216,9 @@ def test_hooks_call_a_function_instead():
     assert len(seen) == 4
     with pytest.raises(TypeError, match="'raise' or a function"):
         torch.attach_gradient_nan_hooks(model, on_bad="ignore")
+
+
+def test_a_loss_that_is_infinite_has_no_range():
+    data = torch.ones(4, 2), torch.zeros(4, 1)
+    report = torch.inspect_batch(torch.nn.Linear(2, 1), data, lambda out, target: (out * 0).log().sum())
+    assert str(report.loss) == "loss: shape ()  ** 1 Inf **"

@@ -823,3 +823,72 @@ def test_squares_are_summed_of_any_kind_and_layout():
     apart = np.full(2 * LINE + 6, 1 + 1j)[::2]  # complex numbers with gaps between them
     assert squares_of([apart]) == 2 * apart.size
     assert squares_of([np.ones(LINE + 3, np.float16), np.ones((2, LINE)), np.ones(5, np.float32)]) == 3 * LINE + 8
+
+
+class Logarithm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a):
+        ctx.save_for_backward(a)
+        return a.log()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g / ctx.saved_tensors[0]
+
+
+def test_a_bad_number_that_a_custom_function_made_is_not_blamed_on_the_data(tmp_path):
+    model = nn.Linear(3, 2)
+    with Recorder(model, torch.optim.SGD(model.parameters(), lr=0.1), tmp_path / "a.flight"):
+        Logarithm.apply(model(torch.ones(4, 3)).relu() * 0).mean().backward()
+    finding = replay(tmp_path / "a.flight").finding
+    assert finding.message.startswith("Logarithm, a function of the script's own, gave Inf")
+    assert "data" not in finding.fix and finding.evidence.startswith("its result holds -inf")
+
+
+def test_bad_data_enters_where_it_is_first_computed_with(tmp_path):
+    model, data = nn.Linear(3, 2), torch.ones(20, 3)
+    data[17, 1] = float("nan")
+    with Recorder(model, torch.optim.SGD(model.parameters(), lr=0.1), tmp_path / "a.flight"):
+        batch = data[16:]
+        model(batch).mean().backward()
+    finding = replay(tmp_path / "a.flight").finding
+    (taken,) = finding.related
+    assert finding.code == "nan-input" and finding.spot.line == taken.spot.line + 1
+    assert "holds nan at index" in finding.evidence
+
+
+def test_a_replay_speaks_of_operations_as_users_write_them(tmp_path, capsys):
+    model = nn.Linear(3, 2)
+    with Recorder(model, torch.optim.SGD(model.parameters(), lr=0.1), tmp_path / "a.flight"):
+        root = (model(torch.ones(4, 3)) * 0).sqrt()
+        root.mean().backward()
+    print_replay(tmp_path / "a.flight", trace=True)
+    text = capsys.readouterr().out
+    assert "linear -> (4, 2)" in text and "goes on into mean)" in text
+    assert "linear_with_bias" not in text and "mean_all" not in text
+
+
+def test_a_leaf_of_every_step_may_go_in_the_middle_of_the_next(tmp_path):  # of a gradient penalty, of a PINN
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    with Recorder(model, optimizer, tmp_path / "a.flight", keep=3) as recorder:
+        for step in range(4):
+            x = torch.randn(4, 2).requires_grad_()
+            if step == 3:
+                model[0].weight.data.mul_(2)  # after the leaf is gone, before it is used
+            (slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+            optimizer.zero_grad()
+            (slope.square().sum(1).sqrt() - 1).square().mean().backward()
+            optimizer.step()
+        recorder.dump("asked")
+    for number in (2, 3, 4):
+        result = replay(tmp_path / "a.flight", number)
+        assert result.exact and result.compared > 1 and not result.step.notes, str(result)
+
+
+def test_a_trace_that_nobody_reads_ends_quietly(recorded):
+    command = f"{sys.executable} -m pellucid replay --trace {recorded} | true"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert not done.stdout and not done.stderr

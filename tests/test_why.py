@@ -747,6 +747,216 @@ w = torch.ones(3, requires_grad=True)  # <-
 (g,) = torch.autograd.grad((w * 2).sum(), w)
 verdict = torch.why(w)
     """),
+    # --- what people brought: the obvious verdict is the wrong one
+    "the places of the largest": ("non-differentiable-op", """
+lin, e = nn.Linear(4, 10), nn.Embedding(10, 3)
+_, index = lin(torch.randn(8, 4)).topk(2)  # <-
+loss = e(index).sum()
+loss.backward()
+verdict = torch.why(lin.weight)
+    """),
+    "the place of the maximum": ("non-differentiable-op", """
+lin, e = nn.Linear(4, 10), nn.Embedding(10, 3)
+index = lin(torch.randn(8, 4)).max(dim=1).indices  # <-
+loss = e(index).sum()
+loss.backward()
+verdict = torch.why(lin.weight)
+    """),
+    "the order of a sort": ("non-differentiable-op", """
+lin, e = nn.Linear(4, 10), nn.Embedding(10, 3)
+order = lin(torch.randn(8, 4)).sort(1)[1]  # <-
+loss = e(order).sum()
+loss.backward()
+verdict = torch.why(lin.weight)
+    """),
+    "sample instead of rsample": ("non-differentiable-op", """
+encoder, decoder = nn.Linear(4, 2), nn.Linear(2, 4)
+q = torch.distributions.Normal(encoder(torch.randn(8, 4)), 1.0)
+z = q.sample()  # <-
+loss = decoder(z).pow(2).mean()
+loss.backward()
+verdict = torch.why(encoder.weight)
+    """),
+    "a sampled class": ("non-differentiable-op", """
+policy, value = nn.Linear(4, 3), nn.Embedding(3, 1)
+action = torch.distributions.Categorical(logits=policy(torch.randn(8, 4))).sample()  # <-
+loss = value(action).mean()
+loss.backward()
+verdict = torch.why(policy.weight)
+    """),
+    "rebuilt from a detached tensor": ("detached", """
+lin, out = nn.Linear(4, 3), nn.Linear(3, 1)
+h = lin(torch.randn(8, 4)).detach()  # <-
+loss = out(torch.tensor(list(h.flatten())).view(8, 3)).mean()
+loss.backward()
+verdict = torch.why(lin.weight)
+    """),
+    "bernoulli": ("non-differentiable-op", """
+lin = nn.Linear(4, 2)
+coins = torch.bernoulli(torch.sigmoid(lin(torch.randn(8, 4))))  # <-
+loss = coins.mean()
+verdict = torch.why(lin.weight, loss)
+    """),
+    "round, and the graph is gone": ("non-differentiable-op", """
+w = torch.randn(3, requires_grad=True)
+loss = (w * 2).round().sum()  # <-
+loss.backward()
+verdict = torch.why(w)
+    """),
+    "filled in place, and the graph is gone": ("masked", """
+w, v = torch.randn(3, requires_grad=True), torch.randn(3, requires_grad=True)
+h = w * 2
+h.fill_(1.0)  # <-
+loss = (h * v).sum()
+loss.backward()
+verdict = torch.why(w)
+    """),
+    "written over in place": ("masked", """
+w = torch.randn(3, 4, requires_grad=True)
+h = w * 2
+h[:] = 0  # <-
+loss = h.sum()
+verdict = torch.why(w, loss)
+    """),
+    "copied over in place": ("masked", """
+w = torch.randn(3, 4, requires_grad=True)
+h = w * 2
+h.copy_(torch.ones(3, 4))  # <-
+loss = h.sum()
+verdict = torch.why(w, loss)
+    """),
+    "every target is ignored": ("masked", """
+lin = nn.Linear(3, 4)
+loss = F.cross_entropy(lin(torch.randn(2, 3)), torch.tensor([-100, -100]), reduction="sum")  # <-
+verdict = torch.why(lin.weight, loss)
+    """),
+    "the mean of nothing": ("masked", """
+lin = nn.Linear(3, 4)
+out = lin(torch.randn(2, 3))
+loss = out[out > 100].mean()  # <-
+verdict = torch.why(lin.weight, loss)
+    """),
+    "a product of many": ("underflow", """
+w = torch.full((300,), 0.01, requires_grad=True)
+loss = w.prod()  # <-
+verdict = torch.why(w, loss)
+    """),
+    "a running product of many": ("underflow", """
+w = torch.full((200,), 0.01, requires_grad=True)
+loss = w.cumprod(0)[-1]  # <-
+verdict = torch.why(w, loss)
+    """),
+    "saturated attention": ("saturated-activation", """
+q, x = nn.Linear(8, 8), torch.randn(1, 5, 8) * 1000
+loss = F.scaled_dot_product_attention(q(x), x, torch.randn(1, 5, 8)).sum()  # <-
+verdict = torch.why(q.weight, loss)
+    """),
+    "the sum of a softmax": ("cancelled", """
+w = torch.randn(3, requires_grad=True)
+loss = torch.softmax(w, 0).sum()  # <-
+verdict = torch.why(w, loss)
+    """),
+    "a bias before batch norm": ("cancelled", """
+lin, norm = nn.Linear(3, 4), nn.BatchNorm1d(4)
+h = lin(torch.randn(8, 3))  # <-
+loss = (norm(h) * torch.randn(8, 4)).sum()
+verdict = torch.why(lin.bias, loss)
+    """),
+    "a recurrent layer given zeros": ("multiplied-by-zero", """
+m = nn.LSTM(2, 3)
+out, _ = m(torch.zeros(4, 1, 2))  # <-
+verdict = torch.why(m.weight_ih_l0, out.sum())
+    """),
+    "a recurrence of one step": ("multiplied-by-zero", """
+m = nn.GRU(2, 3)
+out, _ = m(torch.randn(1, 4, 2))  # <-
+verdict = torch.why(m.weight_hh_l0, out.sum())
+    """),
+    "a factor that is tiny": ("vanishing-gradient", """
+lin = nn.Linear(4, 4)
+h = lin(torch.randn(2, 4)) * 1e-12  # <-
+loss = h.sum()
+verdict = torch.why(lin.weight, loss)
+    """),
+    "a custom function that returns None": ("backward-returned-none", """
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        return a * b
+    @staticmethod
+    def backward(ctx, g):
+        return None, g
+w, v = torch.randn(3, requires_grad=True), torch.randn(3, requires_grad=True)
+loss = Scale.apply(w, v).sum()  # <-
+verdict = torch.why(w, loss)
+    """),
+    "the same after backward": ("backward-returned-none", """
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        return a * b
+    @staticmethod
+    def backward(ctx, g):
+        return None, g
+w, v = torch.randn(3, requires_grad=True), torch.randn(3, requires_grad=True)
+loss = Scale.apply(w, v).sum()  # <-
+loss.backward()
+verdict = torch.why(w)
+    """),
+    "other inputs, asked without the loss": ("backward-not-run", """
+p, q = torch.randn(2, requires_grad=True), torch.randn(2, requires_grad=True)  # <-
+loss = (p * q).sum()
+loss.backward(inputs=[p])
+verdict = torch.why(q)
+    """),
+    "a hook that returns NaN": ("changed-by-hook", """
+w = torch.randn(3, requires_grad=True)
+w.register_hook(lambda g: g * float("nan"))  # <-
+loss = (w * 2).sum()
+loss.backward(retain_graph=True)
+verdict = torch.why(w)
+    """),
+    "a hook that returns zeros": ("changed-by-hook", """
+w = torch.randn(3, requires_grad=True)
+h = w * 2
+h.register_hook(lambda g: g * 0)  # <-
+loss = h.sum()
+loss.backward(retain_graph=True)
+verdict = torch.why(w, loss)
+    """),
+    "no elements": ("ok", """
+w = torch.randn(0, requires_grad=True)  # <-
+(w * 2).sum().backward()
+verdict = torch.why(w)
+    """),
+    "another row of index_add": ("masked", """
+lin, rows = nn.Linear(3, 4), torch.tensor([0, 0, 1, 1, 1])
+out = torch.zeros(3, 4).index_add(0, rows, lin(torch.randn(5, 3)))  # <-
+loss = out[2].sum()
+verdict = torch.why(lin.weight, loss)
+    """),
+    "the clipped part of a PPO loss": ("clamped", """
+policy, advantage = nn.Linear(3, 1), torch.ones(16, 1)
+ratio = (policy(torch.rand(16, 3)) + 5).exp()
+loss = -torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage).mean()  # <-
+verdict = torch.why(policy.weight, loss)
+    """),
+    "half precision": ("underflow", """
+lin = nn.Linear(4, 1)
+with torch.autocast("cpu", dtype=torch.float16):
+    out = lin(torch.randn(8, 4) * 1e-4)  # <-
+loss = out.float().square().mean() * 1e-6
+verdict = torch.why(lin.weight, loss)
+    """),
+    "a loss whose backward is yet to come": ("backward-not-run", """
+lin = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(lin.parameters(), lr=0.1)
+lin(torch.ones(1, 4)).sum().backward()
+optimizer.step()
+optimizer.zero_grad()
+loss = lin(torch.ones(1, 4)).sum()  # <-
+verdict = torch.why(lin.weight, loss)
+    """),
     # --- what is right, and what cannot be known
     "nothing wrong": ("ok", """
         w = torch.ones(2, requires_grad=True)  # <-
@@ -833,6 +1043,12 @@ def test_the_ledger_keeps_no_graph_alive():
 def test_not_a_tensor():
     with pytest.raises(TypeError, match="expected a Tensor, got list"):
         torch.why([1.0])
+    with pytest.raises(
+        TypeError, match=r"got Linear; ask about one of its parameters, or check_gradient_flow\(model\)"
+    ):
+        torch.why(torch.nn.Linear(2, 1))
+    with pytest.raises(TypeError, match=r"the loss is a float; give the tensor itself, not loss.item\(\)"):
+        torch.why(torch.ones(2, requires_grad=True), 1.5)
 
 
 def test_a_view_that_gets_no_gradient_is_not_counted_among_those_that_were_filled():
@@ -848,3 +1064,52 @@ def test_a_parameter_that_is_cut_off_itself_is_no_operation():
     w, v = torch.ones(4, requires_grad=True), torch.ones(4, requires_grad=True)
     (w.detach() * v).sum().backward()
     assert "None; the value that was left behind depends on w" in torch.why(w).evidence
+
+
+SAID = {  # program -> what its verdict must say, and must not
+    "a recurrent layer given zeros": ("its input, or the state", "saturated"),
+    "a product of many": ("too small for its dtype", "by zeros"),
+    "sample instead of rsample": ("rsample()", "no_grad"),
+    "the place of the maximum": ("the indices of max", "never took part"),
+    "a factor that is tiny": ("look at what it multiplies with", "use relu"),
+    "copied over in place": ("copy_", "replace"),
+    "bernoulli": ("bernoulli", "drawn"),
+    "the clipped part of a PPO loss": ("takes its other argument everywhere", "range of minimum"),
+    "half precision": ("GradScaler", "log space"),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_what_the_verdict_says(name):
+    said, unsaid = SAID[name]
+    text = str(run(name, PROGRAMS[name][1])[0])
+    assert said in text and unsaid not in text.replace(name, "")
+
+
+def test_a_dead_relu_is_not_cured_by_a_lower_bias():
+    w = torch.full((3,), -2.0, requires_grad=True)
+    assert "bias of zero" in torch.why(w, torch.relu(w * 3).sum()).fix
+
+
+def test_zeros_that_come_in_are_no_parameter():
+    layer = torch.nn.Linear(3, 1)
+    verdict = torch.why(layer.weight, layer(torch.zeros(2, 3)).sum())
+    assert verdict.code == "multiplied-by-zero" and "parameter" not in verdict.message
+
+
+def test_what_a_backward_will_give_is_measured():
+    w = torch.tensor([3.0, 4.0], requires_grad=True)
+    assert "will give it a gradient of norm 5" in torch.why(w, (w * w / 2).sum()).evidence
+
+
+def test_a_number_that_left_may_be_for_the_log_only():
+    used, logged = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    print((logged * 2).sum().item())
+    (used * 2).sum().backward()
+    assert "only printed or logged, logged never took part" in torch.why(logged).evidence
+
+
+def test_a_tensor_without_a_name_and_integers():
+    verdict = torch.why(torch.arange(3))
+    assert verdict.message.startswith("tensor.grad is None because tensor.requires_grad is False")
+    assert verdict.fix.startswith("only tensors of floating-point or complex dtype")

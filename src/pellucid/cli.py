@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pellucid._version import __version__
 from pellucid.lab.commands import add_commands
 from pellucid.lab.labs.commands import add_lab_commands
-from pellucid.lab.terminal import add_command
+from pellucid.lab.terminal import add_command, reported
 
 if TYPE_CHECKING:
     from pellucid.explorer.quiz import Quiz
@@ -88,7 +88,7 @@ def _add_replay(commands: Any) -> None:
     replay.add_argument("file", type=old_file, help="the recording")
     replay.add_argument("--step", type=int, metavar="N", help="the number of the step (default: the last)")
     replay.add_argument("--trace", action="store_true", help="print every operation with its line and its result")
-    replay.set_defaults(function=replay_command)
+    replay.set_defaults(function=reported(replay_command))
 
 
 def _add_explore(commands: Any) -> None:

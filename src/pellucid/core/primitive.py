@@ -116,14 +116,27 @@ def same(g: Array) -> Array:
 
 SUFFIX = re.compile(r"_(all|(of_)?number|dim|with_bias|bias)$|(?<=squeeze)\d$")
 
+# Rows that users reach by another name. Helpers without a gradient are not here: nobody wrote them.
+WRITTEN = {
+    "attention": "scaled_dot_product_attention", "clamp_above": "clamp", "clamp_below": "clamp",
+    "clamp_between": "clamp", "clamp_max_tensor": "clamp", "clamp_min_tensor": "clamp", "col2im": "fold",
+    "cross_entropy_2d": "cross_entropy", "div_floor": "div", "div_trunc": "div", "drawn_bernoulli": "bernoulli",
+    "drawn_normal": "normal", "drawn_poisson": "poisson", "drop": "masked_fill", "elman": "rnn",
+    "embedding_weighed": "embedding_bag", "euclidean_dist": "cdist", "gelu_tanh": "gelu", "im2col": "unfold",
+    "index_mask": "index", "keep": "where", "linalg_vector_norm": "norm", "log_sigmoid": "logsigmoid",
+    "masked_fill_by_tensor": "masked_fill", "nll_loss_2d": "nll_loss", "replace": "copy_", "resample": "interpolate",
+    "round_decimals": "round", "rrelu_with_noise": "rrelu", "safe_softmax": "softmax", "scatter_sum": "scatter_reduce",
+    "scatter_value": "scatter", "unsafe_view": "view", "view_dtype": "view", "write_view": "in-place write",
+}  # fmt: skip
+
 
 def as_written(name: str) -> str:
     """The name of a row as users write it.
 
-    >>> as_written("sum_all"), as_written("linear_with_bias"), as_written("pow_number")
-    ('sum', 'linear', 'pow')
+    >>> as_written("sum_all"), as_written("linear_with_bias"), as_written("drawn_bernoulli")
+    ('sum', 'linear', 'bernoulli')
     """
-    return SUFFIX.sub("", name)
+    return WRITTEN.get(name) or SUFFIX.sub("", name)
 
 
 def backward_name(name: str) -> str:

@@ -4,7 +4,7 @@ A Watcher looks at every operation and at every gradient. `first_bad` then goes 
 not finite, through the operations that only passed the bad value on, to the one that made it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pellucid.core.attention import first_bad as bad_element
-from pellucid.core.primitive import Primitive
+from pellucid.core.primitive import TABLE, Primitive, as_written
 from pellucid.core.provenance import here
 from pellucid.core.tensor import PICK, Node, Tensor
 from pellucid.diagnose.cures import Symptom, cure_of, meeting
@@ -25,6 +25,9 @@ CHOOSE = frozenset(
     ("where", "keep", "drop", "masked_fill", "masked_fill_by_tensor", "masked_select", "index_mask", "index_put")
 )  # operations that leave elements out: what is in them is invisible in forward, not in backward
 FILL = frozenset(("fill", "masked_fill", "masked_fill_by_tensor", "where", "constant_pad_nd", "full", "scatter_value"))
+
+
+MOVES = frozenset(("index", "index_mask", "index_select", "take_along", "clone", "cast", "stack", "cat"))
 
 
 class Call:
@@ -54,13 +57,17 @@ class Bad:
     backward: bool = False
     hidden: bool = False  # made in a branch that was not selected
     onward: tuple[Call, ...] = ()  # of a gradient: the operations between this one and the loss
+    function: str = ""  # of a value that came in: the custom function that made it, in words
 
     @property
     def made(self) -> str:
         """The operation in words."""
-        if not self.name:
-            return "a value that came in"
-        return f"backward of {self.name}" if self.backward else self.name
+        return f"backward of {as_written(self.name)}" if self.backward else as_written(self.name)
+
+    @property
+    def moves(self) -> bool:
+        """Whether the operation only takes elements out of its input: a batch of a data set."""
+        return self.name in MOVES or (self.name in TABLE and TABLE[self.name].view)
 
 
 class Watcher:
@@ -82,6 +89,7 @@ class Watcher:
             int, tuple[Any, Bad]
         ] = {}  # by the tensor's id; the tensor is kept, so that the id stays its own
         self.calls: dict[int, Call] = {}  # by the number of the node's birth
+        self.functions: dict[int, str] = {}  # custom functions whose results were given, by the tensor's id
         self.in_backward: Bad | None = None
 
     def operation(self, p: Primitive, tensors: Any, params: tuple[Any, ...], outs: Any) -> None:
@@ -108,7 +116,7 @@ class Watcher:
         if known is not None:
             return known[1]
         label, index = bad_element(tensor.array) or ("NaN", ())
-        bad = Bad("", label, index, tensor.array, (), (), spot, module)
+        bad = Bad("", label, index, tensor.array, (), (), spot, module, function=self.functions.get(id(tensor), ""))
         bad.intended = label == "Inf" and tensor.node is None  # a mask of zeros and infinities
         self.bad[id(tensor)] = tensor, bad
         return bad
@@ -193,6 +201,8 @@ def first_bad(watcher: Watcher, loss: Tensor | None = None) -> Finding | None:
 def finding_of(chain: list[Bad], what: str) -> Finding:
     """The finding for a chain that ends at the origin."""
     origin = chain[-1]
+    if not origin.name:
+        return _given(chain, what)
     code, cause, fix = cure_of(
         Symptom(
             origin.name,
@@ -205,13 +215,35 @@ def finding_of(chain: list[Bad], what: str) -> Finding:
     inside = f" in {origin.module}" if origin.module else ""
     message = f"{cause}{inside}, and {what} is not finite"
     steps = [(bad.spot, bad.made) for bad in reversed(chain[:-1])]
-    steps += [(Spot.of(call.place), call.name) for call in origin.onward]
-    related, seen = [], {origin.spot}
+    steps += [(Spot.of(call.place), as_written(call.name)) for call in origin.onward]
+    return Finding(code, origin.spot, message, evidence_of(origin), fix, related=_onward(origin.spot, steps))
+
+
+def _onward(origin: Spot, steps: Iterable[tuple[Spot, str]]) -> tuple[Related, ...]:
+    """The lines on which a bad value goes on."""
+    related, seen = [], {origin}
     for spot, name in steps:
         if spot not in seen:
             seen.add(spot)
             related.append(Related(spot, f"goes on into {name}"))
-    return Finding(code, origin.spot, message, evidence_of(origin), fix, related=tuple(related))
+    return tuple(related)
+
+
+def _given(chain: list[Bad], what: str) -> Finding:
+    """The finding for a value that was bad when it came in: it enters at the first operation that computes with it."""
+    origin = chain[-1]
+    entry = next((i for i in reversed(range(len(chain) - 1)) if not chain[i].moves), len(chain) - 1)
+    enters = chain[entry]
+    taken = () if enters.spot == origin.spot else (Related(origin.spot, "it is taken from the data here"),)
+    code, cause, fix = cure_of(Symptom("", origin.label, False, False, []))
+    if origin.function:
+        cause = f"{origin.function}, gave {origin.label}"
+        fix = "look into it: its operations are not recorded, but `pellucid doctor` follows a script into them"
+    steps = [(bad.spot, bad.made) for bad in reversed(chain[:entry])]
+    onward = _onward(enters.spot, steps)
+    return Finding(
+        code, enters.spot, f"{cause}, and {what} is not finite", evidence_of(origin), fix, related=(*taken, *onward)
+    )
 
 
 def evidence_of(bad: Bad) -> str:
@@ -220,5 +252,8 @@ def evidence_of(bad: Bad) -> str:
     place = f"index {bad.index} of shape {np.shape(bad.out)}" if np.shape(bad.out) else "a number"
     count = int((~np.isfinite(np.asarray(bad.out, np.float64))).sum()) if np.asarray(bad.out).dtype.kind == "f" else 1
     made = ", ".join(f"{element:.3g}" for element in meeting(bad.inputs, np.shape(bad.out), bad.index))
-    text = f"{bad.made} gave {value:.3g} at {place} ({count:,} of {np.size(bad.out):,} elements are not finite)"
-    return f"{text}; the input there is {made}" if made and bad.name else text
+    of = f"({count:,} of {np.size(bad.out):,} elements are not finite)"
+    if not bad.name:
+        return f"{'its result' if bad.function else 'what came in'} holds {value:.3g} at {place} {of}"
+    text = f"{bad.made} gave {value:.3g} at {place} {of}"
+    return f"{text}; the input there is {made}" if made else text

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,8 @@ class Measured:
             return f"{self.name}: no gradient"
         bad = [f"{count} {label}" for count, label in ((self.nan, "NaN"), (self.inf, "Inf")) if count]
         note = f"  ** {' and '.join(bad)} **" if bad else ""
+        if self.nan + self.inf == prod(self.shape):  # of nothing there is no range
+            return f"{self.name}: shape {self.shape}{note or ', no elements'}"
         between = f"{number(self.smallest)} to {number(self.largest)}"
         return f"{self.name}: shape {self.shape}, {between}, norm {number(self.norm)}{note}"
 

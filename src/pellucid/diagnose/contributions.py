@@ -15,7 +15,7 @@ import numpy as np
 from pellucid.core.backward import copied, leading_to, of_dtype, oldest_first
 from pellucid.core.tensor import PICK, Bundle, Node, Tensor, wrap
 from pellucid.diagnose.naming import Label
-from pellucid.diagnose.paths import Edge
+from pellucid.diagnose.paths import Edge, Edges
 from pellucid.diagnose.pulling import Puller, added, norm, refuse_freed
 
 __all__ = ["Contribution", "Flow", "contribution", "terms_of", "trace_flow"]
@@ -68,7 +68,8 @@ class Flow:
     total: Any = None  # what arrives at the target
     scalar: bool = True  # whether every gradient on the way is a single real number
     arrived: dict[Node, Any] = field(default_factory=dict)  # nodes on the way, newest first; gradients while scalar
-    edges: dict[Node, list[Edge]] = field(default_factory=dict)  # with gains as factors
+    edges: Edges = field(default_factory=dict)  # with gains as factors
+    of_term: dict[int, Edges] = field(default_factory=dict)  # the same with the gains of one term's gradient alone
     uses: list[tuple[Node, int, Any]] = field(default_factory=list)  # what each use sends to the target
     by_term: dict[int, Any] = field(default_factory=dict)
 
@@ -93,6 +94,18 @@ class Flow:
         for edge in path:
             ((_, _, g),) = self.puller.pull(edge.source, g, index=edge.index)
         return of_dtype(g, x)
+
+    def by_term_edges(self, terms: dict[Node, int]) -> list[Edges]:
+        """For each term the graph that its own gradient sees: from the result to the term, and on from there.
+
+        What the terms do to one another where they meet again (one cancels in a normalisation, one does not) is in
+        the gains of the whole gradient only, which would make the paths of the one look as strong as the other's.
+        """
+        common = self.of_term.pop(UNDIVIDED, {})
+        return [
+            {node: [*_within(common.get(node, ()), terms, mark), *own.get(node, ())] for node in self.edges}
+            for mark, own in self.of_term.items()
+        ]
 
     def settle(self, x: Tensor) -> None:
         """Give what arrived the dtype of its tensor, as backward does: the gradient of a real tensor is real."""
@@ -134,11 +147,15 @@ class _Walk:
             return
         sent: dict[int, list[Any]] = {}
         for mark, part in parts.items():
-            for i, parent, d in self.flow.puller.pull(node, part, self.wanted):
+            pulled = self.flow.puller.pull(node, part, self.wanted)
+            for i, parent, d in pulled:
                 sent.setdefault(i, []).append(d)
                 self.hand(parent, mark, d)
-        came = norm(g)
-        self.flow.edges[node] = [self.edge(node, i, added(gradients), came) for i, gradients in sent.items()]
+            if self.terms:
+                self.flow.of_term.setdefault(mark, {})[node] = _gains(node, pulled, norm(part))
+        whole = [(i, node.inputs[i], added(gradients)) for i, gradients in sent.items()]
+        self.flow.uses += [(node, i, d) for i, parent, d in whole if parent is self.target]
+        self.flow.edges[node] = _gains(node, whole, norm(g))
 
     def hand(self, parent: Node, mark: int, d: Any) -> None:
         """Add a gradient to what arrives at a node under the number of its term, which may begin here."""
@@ -146,14 +163,19 @@ class _Walk:
         there = self.arriving.setdefault(parent, {})
         there[number] = there[number] + d if number in there else d
 
-    def edge(self, node: Node, i: int, d: Any, came: float) -> Edge:
-        """The way to one input, with its gain: the norm of what is sent over the norm of what came."""
-        parent = node.inputs[i]
-        assert parent is not None
-        if parent is self.target:
-            self.flow.uses.append((node, i, d))
+
+def _within(ways: Iterable[Edge], terms: dict[Node, int], mark: int) -> list[Edge]:
+    """The ways that do not lead into another term."""
+    return [edge for edge in ways if terms.get(edge.target, mark) == mark]
+
+
+def _gains(node: Node, sent: Iterable[tuple[int, Any, Any]], came: float) -> list[Edge]:
+    """The ways to the inputs, each with its gain: the norm of what is sent over the norm of what came."""
+    ways = []
+    for i, parent, d in sent:
         going = came if node.primitive is PICK else norm(d)  # a pick only files what it gets
-        return Edge(node, i, parent, going / came if came else 0.0)
+        ways.append(Edge(node, i, parent, going / came if came else 0.0))
+    return ways
 
 
 # --- the terms of a loss

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pellucid.core.backward import leading_to, oldest_first
+from pellucid.core.function.pullback import pull_back
 from pellucid.core.keep import arguments
 from pellucid.core.kinds import Kind
 from pellucid.core.primitive import INPUTS, kept_names
@@ -18,7 +19,12 @@ from pellucid.core.saved import saved_values
 from pellucid.core.tensor import PICK, Bundle, Freed, Leaf, Node
 from pellucid.diagnose.pulling import Puller, added, norm
 
-__all__ = ["Edge", "Passage", "any_nonzero", "flat", "is_freed", "length", "passage", "share_nonzero", "values_of"]
+__all__ = [
+    "Edge", "Passage", "any_nonzero", "cancels", "flat", "is_custom", "is_freed", "length", "passage", "share_nonzero",
+    "values_of",
+]  # fmt: skip
+
+CANCELLED = 1e-3  # of what another gradient of the same size would bring: what is left is rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,11 @@ def _dtype_of(node: Node) -> Any:
     return np.float32
 
 
+def is_custom(node: Node) -> bool:
+    """Whether the operation is a custom autograd.Function."""
+    return node.primitive.pullback is pull_back
+
+
 def is_freed(root: Node) -> bool:
     """Whether a backward has given the saved values of this graph back."""
     return any(type(node.saved) is Freed for node in oldest_first([root]))
@@ -137,6 +148,21 @@ def share_nonzero(g: Any) -> float:
     """The part of the elements through which any gradient comes."""
     values = flat(g)
     return float(np.count_nonzero(values)) / values.size if values.size else 0.0
+
+
+def cancels(edge: Edge) -> bool:
+    """Whether an operation that lets gradients through gets one whose elements cancel in it.
+
+    The test: the same gradient with its elements weighed at random comes through. A saturated or masked operation
+    lets neither through.
+    """
+    if type(edge.g) is Bundle or np.size(edge.g) < 2:
+        return False
+    g = np.asarray(edge.g)
+    weights = np.random.default_rng(0).standard_normal(g.shape).astype(g.dtype)
+    with np.errstate(all="ignore"):
+        ((_, _, d),) = Puller().pull(edge.node, g * weights, index=edge.index)
+    return length(edge.d) < CANCELLED * length(d)
 
 
 # --- values of the forward pass

@@ -21,7 +21,7 @@ from pellucid.core.views import current_node
 from pellucid.diagnose import render
 from pellucid.diagnose.contributions import Contribution, Flow, contribution, terms_of, trace_flow
 from pellucid.diagnose.naming import Label, Names, number, short
-from pellucid.diagnose.paths import Edge, census, every_path, prune, strongest_paths
+from pellucid.diagnose.paths import Edge, census, every_path, prune, strongest_of
 from pellucid.diagnose.pulling import norm
 from pellucid.errors import explain as message
 
@@ -129,7 +129,7 @@ def explain(
     if flow.total is None:
         raise RuntimeError(_not_connected(names, root, target))
     flow.settle(wrt)
-    return _Work(flow, wrt, root, target, names, groups if numbers else []).explanation(strongest, limit)
+    return _Work(flow, wrt, root, target, names, groups if numbers else [], numbers).explanation(strongest, limit)
 
 
 # --- the two ends
@@ -193,6 +193,7 @@ class _Work:
     target: Node
     names: Names
     groups: Sequence[Sequence[Node]]
+    numbers: dict[Node, int]  # of the terms
 
     def explanation(self, strongest: int, limit: int) -> Explanation:
         total = self.flow.total
@@ -228,7 +229,8 @@ class _Work:
         if every:
             found = list(every_path(edges, self.root, self.target))
         else:
-            found = strongest_paths(edges, self.root, self.target, strongest)
+            graphs = [] if scalar else [prune(own, self.target) for own in self.flow.by_term_edges(self.numbers)]
+            found = strongest_of(graphs or [edges], self.root, self.target, strongest)
         common = set.intersection(*({edge.source for edge in path} for path in found)) if found else set()
         labels = {node: self.names.label(node) for node in {edge.source: None for path in found for edge in path}}
         paths = [self.path(path, labels, common, scalar, len(found) == 1) for path in found]

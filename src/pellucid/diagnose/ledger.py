@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.core.provenance import Place
-from pellucid.diagnose.events import Backward, Cleared, Parameter, Pass, Update
+from pellucid.diagnose.events import Backward, Cleared, Parameter, Pass, Update, Value
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.lineage import STEPS, Cut, Search
 from pellucid.diagnose.ownership import held_for_a_twin, stale
@@ -26,6 +26,14 @@ class Loss:
     parameters: list[Parameter] = field(default_factory=list)
 
 
+Origin = tuple[Place | None, tuple[int, ...]]  # the line that computed a value, and its shape
+
+
+def _origin(value: Value) -> Origin:
+    """What tells a value from others in the next pass, where nothing else is known of it."""
+    return value.made_at if value.maker is None else value.maker.place, value.shape
+
+
 class Ledger:
     """What the passes of one run told about gradients that are missing."""
 
@@ -33,6 +41,9 @@ class Ledger:
         self.seen: set[int] = set()
         self.cuts: list[Cut] = []
         self.connected: set[Parameter] = set()  # took part in the loss of some pass
+        self.carried: dict[
+            Origin, set[Parameter]
+        ] = {}  # where the pass before computed a value of these, and cut it off
 
     def see(self, done: Pass, trace: Trace) -> None:
         """Search a pass, once."""
@@ -42,16 +53,36 @@ class Ledger:
         search = Search(done, trace)
         reached = frozenset() if done.backward is None else done.backward.reached
         complete = done.backward is not None and (done.backward.error is None or search.fatal)
-        for parameter, values in search.starts().items():
+        starts, self.carried = self._starts(search, done), {}
+        for parameter, values in starts.items():
             if parameter in reached and any(parameter.gradient_norms) and not search.fatal:
                 self.connected.add(parameter)
                 continue
             if search.reaches(values):
                 self.connected.add(parameter)
             if complete and (parameter.optimizers or not trace.optimizers):
-                self.cuts.extend(search.cuts(parameter, values))
+                self._note(search.cuts(parameter, values), parameter)
         self.cuts.extend(search.dead_terms())
         self.cuts.extend(search.crashed())
+
+    def _starts(self, search: Search, done: Pass) -> dict[Parameter, set[Value]]:
+        """The parameters of a pass, as values; and what the pass before made of others, if it is used again.
+
+        Of a GAN the generator often runs in the pass of the discriminator, and its own pass begins with what it made.
+        """
+        starts = search.starts()
+        old = [value for value in done.uses if value.born < done.number] if self.carried else ()
+        for value in old:
+            for parameter in self.carried.get(_origin(value), ()):
+                starts.setdefault(parameter, set()).add(value)
+        return starts
+
+    def _note(self, cuts: Iterable[Cut], parameter: Parameter) -> None:
+        for cut in cuts:
+            self.cuts.append(cut)
+            for value in () if cut.operation is None else cut.operation.inputs:
+                if value.requires_grad:
+                    self.carried.setdefault(_origin(value), set()).add(parameter)
 
     # --- when the run is over
 

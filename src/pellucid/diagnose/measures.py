@@ -211,6 +211,15 @@ class Progress:
         return len(self.finite) < len(self.losses)
 
     @property
+    def told(self) -> str:
+        """How it went, in words."""
+        if not self.finite:
+            return "the loss was never finite"
+        return f"the loss was {self.first:.3g} at first, {max(self.finite):.3g} at its worst, " + (
+            "then stopped being finite" if self.broke else f"and {self.last:.3g} at the end"
+        )
+
+    @property
     def improved(self) -> float:
         """The last loss as a share of the first: 1 for no progress, near 0 for a lot."""
         return self.last / self.first if self.finite and self.first > 0 else 1.0

@@ -97,6 +97,9 @@ def _expression(filename: str, code: CodeType, lasti: int) -> str:  # equal code
     return " ".join(part.decode(errors="replace").strip() for part in lines)
 
 
+SHORT_NAMES = frozenset(
+    ("t", "mm", "mv", "bmm", "to", "eq", "ne", "lt", "le", "gt", "ge")
+)  # others are a user's `m(x)`
 INDEXING = re.compile(r"select|slice|index|gather|take|narrow|getitem|unsqueeze|alias|diagonal")
 
 
@@ -110,7 +113,7 @@ def operation_of(node: Node) -> str:
 def says_it(text: str, operation: str) -> str:
     """How a piece of source says one operation: "infix", "call", or "" when it stands for more than that.
 
-    >>> says_it("a*b + c", "add"), says_it("torch.sin(x)", "sin"), says_it("model(x)", "linear")
+    >>> says_it("a*b + c", "add"), says_it("torch.sin(x)", "sin"), says_it("m(x)", "mul")
     ('infix', 'call', '')
     """
     try:
@@ -124,7 +127,8 @@ def says_it(text: str, operation: str) -> str:
     if not isinstance(tree, ast.Call):
         return ""
     called = getattr(tree.func, "attr", getattr(tree.func, "id", "")).strip("_")
-    return "call" if called and (operation.startswith(called) or called.startswith(operation)) else ""
+    begins = operation.startswith(called) or called.startswith(operation)
+    return "call" if called and begins and (len(called) > 2 or called in SHORT_NAMES) else ""
 
 
 def clipped(text: str) -> str:

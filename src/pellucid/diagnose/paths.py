@@ -4,14 +4,15 @@ Counting and finding the strongest are dynamic programmes over the nodes, newest
 doublings has 2**1000 paths and takes a few milliseconds.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from heapq import nlargest
 from math import inf, isnan, log
 
 from pellucid.core.tensor import Node
 
-__all__ = ["Edge", "Edges", "census", "every_path", "prune", "strongest_paths"]
+__all__ = ["Edge", "Edges", "census", "every_path", "prune", "strongest_of", "strongest_paths"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +77,12 @@ def every_path(edges: Edges, root: Node, target: Node) -> Iterator[list[Edge]]:
 
 
 Arrival = tuple[float, Edge | None, int]  # strength so far, the edge it came by, the rank of the path before it
+
+
+def strongest_of(graphs: Iterable[Edges], root: Node, target: Node, k: int) -> list[list[Edge]]:
+    """The k strongest paths of several graphs, in each of which the factors may be others."""
+    found = [path for edges in graphs for path in strongest_paths(edges, root, target, k)]
+    return nlargest(k, found, key=lambda path: reduce(_times, (edge.strength for edge in path), 0.0))
 
 
 def strongest_paths(edges: Edges, root: Node, target: Node, k: int) -> list[list[Edge]]:

@@ -1,6 +1,8 @@
 """The post-mortem of a run, in markdown: symptom, measurements, first invalid value, cause, fix, test to keep."""
 
 import os
+import re
+from collections.abc import Sequence
 from itertools import groupby
 
 import numpy as np
@@ -13,7 +15,7 @@ from pellucid.diagnose.naming import plural
 __all__ = ["post_mortem"]
 
 
-def post_mortem(watch: doctor, script: str) -> str:
+def post_mortem(watch: doctor, script: str, arguments: Sequence[str] = ()) -> str:
     """The report of a run, to be kept beside the fix.
 
     >>> import pellucid as torch
@@ -29,7 +31,7 @@ def post_mortem(watch: doctor, script: str) -> str:
     if consequences:
         told = "\n".join(f"- `{f.code}` at {_short(f)}: {f.message}" for f in consequences)
         parts.append(f"## Consequences, and remarks\n\n{told}")
-    parts.append(_test_to_keep(script, causes))
+    parts.append(_test_to_keep(script, arguments, causes))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -70,12 +72,17 @@ def _some(events: list[Backward], most: int = 12) -> list[Backward]:
     """The first ones, the last ones, and some between."""
     if len(events) <= most:
         return events
-    chosen = sorted({*range(4), *np.linspace(4, len(events) - 1, most - 4).astype(int).tolist()})
-    return [events[i] for i in chosen]
+    chosen = {*range(4), *np.linspace(4, len(events) - 1, most - 4).astype(int).tolist()}
+    chosen.update(next(([i] for i, event in enumerate(events) if _is_bad(event)), ()))
+    return [events[i] for i in sorted(chosen)]
+
+
+def _is_bad(event: Backward) -> bool:
+    return not np.isfinite([event.loss, event.gradient_norm]).all()
 
 
 def _first_bad(watch: doctor) -> str:
-    bad = [event for event in watch.trace.backwards if not np.isfinite([event.loss, event.gradient_norm]).all()]
+    bad = [event for event in watch.trace.backwards if _is_bad(event)]
     if not bad:
         return ""
     first = bad[0]
@@ -107,9 +114,13 @@ def _short(finding: Finding) -> str:
     return f"{os.path.basename(finding.spot.file)}:{finding.spot.line}"
 
 
-def _test_to_keep(script: str, causes: list[Finding]) -> str:
+def _test_to_keep(script: str, arguments: Sequence[str], causes: list[Finding]) -> str:
+    """A test that fails while the causes are there: it runs as far as they were first seen, and a little on."""
     codes = ", ".join(repr(code) for code in sorted({finding.code for finding in causes}))
-    name = os.path.splitext(os.path.basename(script))[0]
+    name = re.sub(r"\W", "_", os.path.splitext(os.path.basename(script))[0])
+    steps = 20 + max((finding.since for finding in causes), default=0)
+    given = "".join(f", {argument!r}" for argument in (script, *(("--", *arguments) if arguments else ())))
+    healthy = f"not found & {{{codes}}}" if codes else "not found"
     return f"""## The test to keep
 
 ```python
@@ -118,10 +129,10 @@ import subprocess
 import sys
 
 
-def test_{name.replace("-", "_")}_is_healthy(tmp_path):
+def test_{name}_is_healthy(tmp_path):
     out = tmp_path / "findings.json"
-    command = [sys.executable, "-m", "pellucid", "doctor", "--steps", "20", "--json", str(out), {script!r}]
+    command = [sys.executable, "-m", "pellucid", "doctor", "--steps", "{steps}", "--json", str(out){given}]
     subprocess.run(command, check=False)
-    found = {{finding["code"] for finding in json.loads(out.read_text())["findings"]}}
-    assert not found & {{{codes}}}
+    found = {{each["code"] for each in json.loads(out.read_text())["findings"] if each["severity"] != "info"}}
+    assert {healthy}
 ```"""

@@ -16,11 +16,12 @@ import numpy as np
 
 from pellucid.core import modes
 from pellucid.core.backward import backward
-from pellucid.core.primitive import BOUND
+from pellucid.core.primitive import BOUND, as_written
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.diagnose.anomaly import Watcher, first_bad
 from pellucid.diagnose.finding import Finding
 from pellucid.diagnose.flight import Operation, Record, RecordedStep, digest_of, read_record
+from pellucid.diagnose.naming import plural
 from pellucid.diagnose.plain import dtype_name
 from pellucid.diagnose.recorder import squares_of
 from pellucid.diagnose.tape import copy_of
@@ -65,7 +66,9 @@ class Replayed:
         if record.left_out:
             lines.append(f"          {record.left_out:,} earlier steps had no room")
         count = sum(operation.name != "backward" for operation in step.operations)
-        lines.append(f"replayed: step {step.number}, {count:,} operations from {len(step.leaves):,} tensors")
+        lines.append(
+            f"replayed: step {step.number}, {plural(count, 'operation')} from {plural(len(step.leaves), 'tensor')}"
+        )
         lines += [f"  note:   {note}" for note in step.notes]
         lines += [f"  loss:   {float(np.real(loss.reshape(-1)[0])):.9g}" for loss in self.losses if loss.size == 1]
         lines.append(f"  {self._verdict()}")
@@ -83,7 +86,10 @@ class Replayed:
             return "nothing to compare: the step had not come to backward"
         if self.exact:
             return f"the same, bit for bit: {self.compared:,} of {self.compared:,} results (losses and gradients)"
-        return f"NOT the same: {len(self.different):,} of {self.compared:,} results differ (another NumPy or machine?)"
+        return (
+            f"NOT the same: {len(self.different):,} of {self.compared:,} results differ "
+            "(another NumPy or machine, or a hook that changes gradients?)"
+        )
 
 
 def replay(path: Any, number: int | None = None) -> Replayed:
@@ -133,6 +139,8 @@ def _run(result: Replayed, watcher: Watcher | None) -> Tensor | None:
     step = result.step
     values = {leaf.slot: _leaf(leaf.array, leaf.grad) for leaf in step.leaves}
     leaves = {leaf.slot: values[leaf.slot] for leaf in step.leaves if leaf.grad}
+    if watcher is not None:
+        watcher.functions = {id(values[leaf.slot]): leaf.opaque for leaf in step.leaves if leaf.opaque}
     several = sum(operation.name == "backward" for operation in step.operations) > 1
     losses: list[Tensor] = []
     for operation in step.operations:
@@ -187,7 +195,7 @@ def described(operation: Operation, outs: Sequence[Tensor]) -> str:
         size = float(np.abs(array).astype(np.float64).max()) if array.size and array.dtype.kind != "c" else 0.0
         results.append(f"{tuple(array.shape)} up to {size:.3g}")
     module = f"  in {operation.module}" if operation.module else ""
-    return f"{operation.file}:{operation.line}  {operation.name} -> {', '.join(results)}{module}"
+    return f"{operation.file}:{operation.line}  {as_written(operation.name)} -> {', '.join(results)}{module}"
 
 
 def _go_back(operation: Operation, values: dict[int, Tensor], several: bool) -> list[Tensor]:

@@ -33,7 +33,7 @@ def examine(
     if json_file:
         Path(json_file).write_text(json.dumps(watch.as_json(), indent=2) + "\n", encoding="utf-8")
     if report:
-        Path(report).write_text(post_mortem(watch, script), encoding="utf-8")
+        Path(report).write_text(post_mortem(watch, script, arguments), encoding="utf-8")
     return 1 if watch.errors else 0
 
 

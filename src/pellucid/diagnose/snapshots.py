@@ -32,12 +32,15 @@ class Arrangement:
         self.flat = [[array.reshape(-1) for array in self.arrays if array.dtype == kind] for kind in self.kinds]
         self.spare: list[np.ndarray] = []  # the snapshot of a step that nobody needs any more
 
-    def living(self) -> list[Tensor] | None:
-        """The parameters, if every one is alive and still has its memory."""
-        found = []
+    def living(self) -> list[Tensor | None] | None:
+        """The parameters (None: it is gone), if every one that is alive still has its memory.
+
+        A leaf of the step before may go in the middle of this one, which is no matter: nobody can use it any more.
+        """
+        found: list[Tensor | None] = []
         for reference, array in zip(self.tensors, self.arrays, strict=True):
             tensor = reference()
-            if tensor is None or tensor.array is not array or tensor.node is None:
+            if tensor is not None and (tensor.array is not array or tensor.node is None):
                 return None
             found.append(tensor)
         return found
@@ -85,7 +88,8 @@ class Parameters:
 
     def arrange(self) -> Arrangement:
         """The arrangement for the next step: the same one, unless parameters are new, gone or have other memory."""
-        if len(self.known) != len(self.now.tensors) or self.now.living() is None:
+        now = self.now.living()
+        if len(self.known) != len(self.now.tensors) or now is None or any(tensor is None for tensor in now):
             self.now = Arrangement(self.known)
             self.known = {born: self.known[born] for born in self.now.slots}
         return self.now

@@ -13,10 +13,11 @@ from pellucid.core.views import current_node
 from pellucid.diagnose.edges import flat, is_freed, passage
 from pellucid.diagnose.finding import Finding, Spot
 from pellucid.diagnose.naming import collected_names, number, parameter_names, plain_names
-from pellucid.diagnose.why_missing import Case, cleared_since, missing
+from pellucid.diagnose.why_missing import Case, changed_since, cleared_since, missing
 from pellucid.diagnose.why_nonfinite import nonfinite
 from pellucid.diagnose.why_scale import exploding, is_huge, is_tiny, vanishing
 from pellucid.diagnose.why_zero import zero
+from pellucid.nn.modules.module import Module
 
 __all__ = ["Verdict", "why"]
 
@@ -80,7 +81,10 @@ def why(tensor: Tensor, loss: Tensor | None = None) -> Verdict:
     'detached'
     """
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"why: expected a Tensor, got {type(tensor).__name__}")
+        hint = "; ask about one of its parameters, or check_gradient_flow(model)" if isinstance(tensor, Module) else ""
+        raise TypeError(f"why: expected a Tensor, got {type(tensor).__name__}{hint}")
+    if loss is not None and not isinstance(loss, Tensor):
+        raise TypeError(f"why: the loss is a {type(loss).__name__}; give the tensor itself, not loss.item()")
     frame = outside(getframe(1))
     asked_at = Place(frame.f_code, frame.f_lasti)
     return Verdict(_judged(Case(tensor, current_node(tensor), _name(tensor, frame), loss, _root(loss), asked_at)))
@@ -94,7 +98,7 @@ def _name(tensor: Tensor, frame: FrameType) -> str:
             name = next((name for name, each in find(scope) if each is tensor), "")
             if name:
                 return name
-    return "the tensor"
+    return "tensor"
 
 
 def _root(loss: Tensor | None) -> Node | None:
@@ -115,7 +119,7 @@ def _judged(case: Case) -> Finding:
         return missing(case)
     found = _of_values(case, grad.array)
     if found is not None and measured is not None and _of_values(case, measured) is None:
-        return cleared_since(case) or found  # the graph gives a good gradient: this one was changed afterwards
+        return changed_since(case, grad.array) or found  # the graph gives a good gradient
     return found or _nothing_wrong(case, grad.array)
 
 
@@ -124,8 +128,11 @@ def _measured(case: Case) -> np.ndarray | None:
     root, node = case.root, case.node
     if root is None or node is None or not case.connected or is_freed(root):
         return None
-    case.passage = passage(root, node)
-    return flat(case.passage.arrived)
+    found = passage(root, node)
+    if node not in found.gradients:  # a custom function returned None for it
+        return None
+    case.passage = found
+    return flat(found.arrived)
 
 
 def _of_values(case: Case, values: np.ndarray) -> Finding | None:
@@ -133,7 +140,9 @@ def _of_values(case: Case, values: np.ndarray) -> Finding | None:
     values = values.astype(np.float64) if values.dtype.kind not in "c" else np.abs(values)
     if not np.isfinite(values).all():
         return nonfinite(case, values)
-    if values.size and not values.any():
+    if not values.size:
+        return None
+    if not values.any():
         return cleared_since(case) if case.passage is None and case.zeroed else zero(case)
     if is_tiny(case, values):
         return vanishing(case, values)

@@ -4,7 +4,8 @@ A value that was cut off carries no graph. The ledger of core/departures.py conn
 knows the leaves it left behind, and every cut value that took part in a graph again left a note.
 """
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,14 +17,15 @@ from pellucid.core.attributes import retains_grad_of
 from pellucid.core.backward import oldest_first
 from pellucid.core.departures import CLEARINGS, DEPARTURES, JOINS, REGIONS, RUNS, cuts_of, leaves_of
 from pellucid.core.modes import Mode, Region
+from pellucid.core.primitive import as_written
 from pellucid.core.provenance import Place
-from pellucid.core.tensor import ACCUMULATE, Cut, Freed, Leaf, Node, Tensor
-from pellucid.diagnose.edges import Passage
+from pellucid.core.tensor import ACCUMULATE, Cut, Leaf, Node, Tensor
+from pellucid.diagnose.edges import Passage, is_custom, is_freed, length
 from pellucid.diagnose.finding import Finding, Related, Spot
-from pellucid.diagnose.naming import expression, plural, short
+from pellucid.diagnose.naming import expression, number, plural, short
 from pellucid.nn.modules.calls import CALLS
 
-__all__ = ["Case", "cleared_since", "missing"]
+__all__ = ["Case", "changed_since", "cleared_since", "missing"]
 
 ANY_SIZE = 1_000_000  # nodes: somebody asked, so a walk may take its time
 
@@ -78,6 +80,23 @@ class Case:
     def nothing(self) -> str:
         return f"{self.name}.grad is None"
 
+    def gate(self, lets_through: Callable[[Node], Sequence[Node | None]]) -> Node | None:
+        """The operation that stops every path to the tensor, told which inputs each one lets a gradient through to."""
+        if self.root is None or not self.connected:
+            return None
+        stack, seen, gates = [self.root], {self.root}, []
+        while stack:
+            node = stack.pop()
+            if node is self.node:
+                return None
+            onward = lets_through(node)
+            if len(onward) < len(node.inputs):
+                gates.append(node)
+            fresh = [parent for parent in onward if parent is not None and parent not in seen]
+            seen.update(fresh)
+            stack.extend(fresh)
+        return next((node for node in gates if self.node in oldest_first([node])), None)
+
 
 def missing(case: Case) -> Finding:
     """The reason why there is no gradient."""
@@ -85,11 +104,13 @@ def missing(case: Case) -> Finding:
         return without_graph(case)
     if not isinstance(case.node, Leaf) and not case.retains:
         return not_a_leaf(case)
+    if case.loss is not None and case.root is not None and case.connected and not is_freed(case.root):
+        return returned_none(case) or backward_not_run(case)
     found = cleared_since(case)
     if found is not None and (case.node.born in RUNS[-1][3] or the_cut(case) is None):
         return found
-    if case.connected and case.loss is not None:
-        return backward_not_run(case)
+    if case.connected:
+        return returned_none(case) or backward_not_run(case)
     if case.loss is None and not any(tick > case.node.born for _, _, tick, _ in list(RUNS)):
         return backward_not_run(case)
     cut = the_cut(case)
@@ -121,12 +142,16 @@ def frozen(case: Case, cut: Cut | None) -> Finding:
         since, spot = "it never asked for a gradient (requires_grad was not set)", Spot.of(case.asked_at)
     else:
         since, spot = f"it was switched off at {short(cut.entered)}", Spot.of(cut.entered)
+    dtype = case.tensor.dtype
+    learns = dtype.is_floating_point or dtype.is_complex
     return Finding(
         "frozen-parameter",
         spot,
         f"{case.nothing} because {case.name}.requires_grad is False: {since}",
-        f"{case.name}.requires_grad is False, {case.nothing}",
-        f"{case.name}.requires_grad_(True) before computing the loss, if it is meant to learn",
+        f"{case.name}.requires_grad is False, its dtype is {dtype}",
+        f"{case.name}.requires_grad_(True) before computing the loss, if it is meant to learn"
+        if learns
+        else "only tensors of floating-point or complex dtype have gradients: x.float().requires_grad_()",
     )
 
 
@@ -149,24 +174,75 @@ def not_a_leaf(case: Case) -> Finding:
 def backward_not_run(case: Case) -> Finding:
     """No backward has reached the tensor yet."""
     spot = Spot.of(case.root.place) if case.loss is not None and case.root is not None else case.made_at
-    if case.connected and case.root is not None and type(case.root.saved) is Freed:
+    if case.connected and case.root is not None and is_freed(case.root):
         message = f"{case.nothing} although the loss depends on it: that backward was asked for other tensors only"
         return Finding(
             "backward-not-run", spot, message, "the graph was walked, and left this leaf out",
             "leave `inputs=` out of backward(), or add the tensor to it",
         )  # fmt: skip
-    since = "no backward() has run since it was made" if case.loss is None else "the loss depends on it"
     return Finding(
         "backward-not-run",
         spot,
         f"{case.nothing} because backward() has not run yet",
-        since,
+        _to_come(case),
         "call loss.backward() before you look at .grad (torch.autograd.grad returns gradients and fills no .grad)",
     )
 
 
-def cleared_since(case: Case) -> Finding | None:
-    """A backward gave the tensor a gradient, and somebody took it away again."""
+def returned_none(case: Case) -> Finding | None:
+    """Every path to the tensor leads through a custom function, and no gradient came out of it."""
+    node = case.gate(lambda node: () if is_custom(node) else node.inputs)
+    if node is None or (case.loss is not None and case.passage is not None):
+        return None
+    name = node.primitive.name
+    return Finding(
+        "backward-returned-none",
+        Spot.of(node.place),
+        f"{case.nothing} because the backward of {name} at {short(node.place)} returns None in its place",
+        f"every path from the loss to {case.name} leads through {name}, a custom autograd.Function",
+        f"return a gradient for it from {name}.backward: one for each input of forward, in the same order",
+    )
+
+
+def _to_come(case: Case) -> str:
+    """What is known of the gradient that a backward would give."""
+    if case.loss is None:
+        return "no backward() has run since it was made"
+    if case.passage is None:
+        return "the loss depends on it"
+    return f"the loss depends on it: backward() will give it a gradient of norm {number(length(case.passage.arrived))}"
+
+
+def changed_since(case: Case, values: np.ndarray) -> Finding | None:
+    """The graph gives a good gradient and `.grad` holds another: a hook changed it on its way, or it was cleared."""
+    if not values.any():
+        found = cleared_since(case, known=True)
+        if found is not None:
+            return found
+    hooks = [hook for node in case.graph if node.extra is not None for hook in _hooks_of(node)]
+    if not hooks:
+        return None
+    code = getattr(hooks[0], "__code__", None)
+    spot = case.made_at if code is None else Spot(code.co_filename, code.co_firstlineno)
+    state = "is zero" if not values.any() else "is not what the graph gives"
+    return Finding(
+        "changed-by-hook",
+        spot,
+        f"{case.name}.grad {state}: without hooks backward() would give it a good gradient",
+        f"{plural(len(hooks), 'hook')} between the loss and {case.name}; without hooks the gradient has norm "
+        f"{number(length(case.passage.arrived)) if case.passage is not None else 'unknown'}",
+        "look at what the hook returns: it takes the place of the gradient",
+    )
+
+
+def _hooks_of(node: Node) -> list[Any]:
+    extra = node.extra
+    groups = () if extra is None else (extra.on_gradient, extra.before, extra.after, extra.post_accumulate)
+    return [hook for group in groups for hook in group.values()]
+
+
+def cleared_since(case: Case, known: bool = False) -> Finding | None:
+    """A backward gave the tensor a gradient, and somebody took it away again (`known`: on a line that is known)."""
     if not _was_filled(case):
         return None
     filled = max(tick for _, _, tick, leaves in list(RUNS) if case.node is not None and case.node.born in leaves)
@@ -180,6 +256,8 @@ def cleared_since(case: Case) -> Finding | None:
         how, place = later[0]
     elif write is not None and write.place is not None and write.tick > filled:
         how, place = f"{write.operation}()", write.place
+    elif known:
+        return None
     else:
         how, place = "", case.asked_at
     state = case.nothing if case.tensor._grad is None else f"{case.name}.grad is zero"
@@ -306,8 +384,23 @@ REBUILT = frozenset(("tensor", "Parameter", "Buffer"))
 DETACHED = frozenset(("detach", "detach_", "data"))
 
 
+INDICES = frozenset(
+    ("topk", "sort", "max", "min", "kthvalue", "median", "nanmedian", "mode", "cummax", "cummin", "max_pool")
+)  # operations that give values and the places they come from
+
+
+def drawn(cut: Cut) -> bool:
+    """Whether the value was drawn by `distribution.sample()`, which works under no_grad."""
+    return DRAWN.search(expression(cut.entered.code, cut.entered.lasti)) is not None
+
+
+DRAWN = re.compile(r"\.sample(_n)?\([^()]*\)$")
+
+
 def code_of(cut: Cut, region: Any) -> str:
     """The code of a cut."""
+    if drawn(cut):
+        return "non-differentiable-op"
     if region is not None:
         return "no-grad-region"
     if cut.by in DETACHED:
@@ -333,23 +426,32 @@ FIX = {
 }
 
 
+OF_DRAWS = (
+    "draw with rsample(), which lets the gradient through (Normal, Uniform, Gamma ...); where there is none, use "
+    "log_prob(sample) times the reward as the loss, or F.gumbel_softmax"
+)
+
+
 def cut_off(case: Case, cut: Cut, region: Any) -> Finding:
     """The finding that names the line of the cut."""
     code = code_of(cut, region)
     source = expression(cut.entered.code, cut.entered.lasti)
     what = f"`{source}`" if source else "the value"
-    if code == "no-grad-region":
+    if drawn(cut):
+        how = "drawn at random, and a draw has no derivative,"
+    elif code == "no-grad-region":
         how = "computed where gradients are switched off"
     else:
-        how = f"cut off from the graph by {HOW.get(cut.by, cut.by)}"
+        by = f"the indices of {cut.by}" if cut.by in INDICES else HOW.get(cut.by, as_written(cut.by))
+        how = f"cut off from the graph by {by}"
     where = "on the way to the loss" if case.node is not None else "when it was made"
     return Finding(
         code,
         Spot.of(cut.entered),
         f"{case.nothing}: {what} at {short(cut.entered)} is {how} {where}",
         _cut_evidence(case, cut),
-        FIX[code],
-        related=_entered(region),
+        OF_DRAWS if drawn(cut) else FIX[code],
+        related=() if drawn(cut) else _entered(region),
     )
 
 
@@ -359,8 +461,12 @@ def _cut_evidence(case: Case, cut: Cut) -> str:
         return f"{case.name} requires no gradient{source}"
     reached = len(RUNS[-1][3]) if RUNS and case.loss is None else None
     others = "" if reached is None else f"; that backward filled {plural(reached, 'other tensor')}"
-    left = "the value" if cut.source in ("", ACCUMULATE.grad_name) else cut.source  # a leaf has no operation to name
-    return f"{case.nothing}; {left} that was left behind depends on {case.name}{others}"
+    leaf = cut.source in ("", ACCUMULATE.grad_name)  # has no operation to name
+    left = "the value" if leaf else f"the result of {cut.source}"
+    text = f"{case.nothing}; {left} that was left behind depends on {case.name}{others}"
+    if cut.by in TO_PYTHON:
+        return f"{text}; if the number is only printed or logged, {case.name} never took part in the loss"
+    return text
 
 
 def _entered(region: Any) -> tuple[Related, ...]:

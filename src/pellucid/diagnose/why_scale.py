@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from pellucid.diagnose.edges import Edge, flat, length, values_of
+from pellucid.diagnose.edges import Edge, cancels, flat, length, values_of
 from pellucid.diagnose.finding import Finding, Spot
-from pellucid.diagnose.naming import number, operation_of, short
+from pellucid.diagnose.naming import number, operation_of, plural, short
 from pellucid.diagnose.why_missing import Case
-from pellucid.diagnose.why_zero import SATURATING, freed_graph, percent
+from pellucid.diagnose.why_zero import SATURATING, freed_graph, neutral, percent
 
 __all__ = ["exploding", "is_huge", "is_tiny", "vanishing"]
 
@@ -41,23 +41,35 @@ def vanishing(case: Case, values: np.ndarray) -> Finding:
     path = [edge for edge in case.passage.strongest() if not edge.name.startswith(REDUCTIONS)]
     path = path or case.passage.strongest()
     edge = min(path, key=lambda each: each.gain)
-    if _alone(edge, path) and _share_flat(edge) >= 0.9:
+    alone = _alone(edge, path)
+    if alone and edge.name in SATURATING and _share_flat(edge) >= 0.9:
         return _saturated(case, edge)
+    if alone and cancels(edge):
+        return neutral(case, edge, f"is tiny (at most {number(_largest(values))})")
     return Finding(
         "vanishing-gradient",
         Spot.of(edge.node.place),
         f"{case.name}.grad is tiny: it shrinks on the way from the loss, most of all in {operation_of(edge.node)} at "
         f"{short(edge.node.place)}",
         _from_to(case, edge, path),
-        "use relu or gelu instead of sigmoid or tanh between layers, residual connections, LayerNorm, and an "
-        "initialisation that keeps the scale (nn.init.xavier_uniform_, kaiming_normal_)",
+        ONE_FACTOR if alone else BY_LAYERS,
     )
+
+
+ONE_FACTOR = (
+    "this one operation makes it small: look at what it multiplies with (a coefficient, a scale, a divisor), or "
+    "scale the loss"
+)
+BY_LAYERS = (
+    "use relu or gelu instead of sigmoid or tanh between layers, residual connections, LayerNorm, and an "
+    "initialisation that keeps the scale (nn.init.xavier_uniform_, kaiming_normal_)"
+)
 
 
 def _alone(edge: Edge, path: list[Edge]) -> bool:
     """Whether this one operation makes nearly all of the difference."""
     total = length(path[-1].d) / (length(path[0].g) or 1.0)
-    return edge.name in SATURATING and edge.gain < 1e-3 and edge.gain <= max(total, 1e-300) ** 0.5
+    return edge.gain < 1e-3 and edge.gain <= max(total, 1e-300) ** 0.5
 
 
 def _share_flat(edge: Edge) -> float:
@@ -100,6 +112,6 @@ def exploding(case: Case, values: np.ndarray) -> Finding:
 
 def _from_to(case: Case, edge: Edge, path: list[Edge]) -> str:
     return (
-        f"norm {number(length(path[0].g))} at the loss, {number(length(path[-1].d))} at {case.name}, over {len(path)} "
-        f"operations; this one multiplies it by {number(edge.gain)}"
+        f"norm {number(length(path[0].g))} at the loss, {number(length(path[-1].d))} at {case.name}, over "
+        f"{plural(len(path), 'operation')}; this one multiplies it by {number(edge.gain)}"
     )

@@ -10,35 +10,45 @@ from pellucid.core.keep import arguments
 from pellucid.core.primitive import INPUTS
 from pellucid.core.saved import saved_values
 from pellucid.core.tensor import PICK, Bundle, Leaf, Node
-from pellucid.diagnose.edges import Edge, any_nonzero, flat, length, share_nonzero, values_of
+from pellucid.diagnose.edges import Edge, any_nonzero, cancels, flat, is_custom, length, share_nonzero, values_of
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.naming import number, operation_of, short
+from pellucid.diagnose.pulling import Puller
 from pellucid.diagnose.why_missing import Case
 
-__all__ = ["freed_graph", "percent", "zero"]
+__all__ = ["freed_graph", "neutral", "percent", "zero"]
 
 RECTIFIERS = frozenset(("relu", "threshold", "prelu", "hardshrink", "softshrink"))
 CLAMPS = frozenset(
     ("clamp", "clamp_min", "clamp_max", "clamp_above", "clamp_below", "clamp_between", "clamp_min_tensor",
      "clamp_max_tensor", "hardtanh", "hardsigmoid", "hardswish", "maximum", "minimum", "fmax", "fmin")
 )  # fmt: skip
+CHOICES = frozenset(("maximum", "minimum", "fmax", "fmin"))
 SATURATING = frozenset(
     ("sigmoid", "tanh", "softmax", "safe_softmax", "log_softmax", "log_sigmoid", "gelu", "gelu_tanh", "silu", "mish",
      "elu", "celu", "softplus", "erf", "erfc", "cross_entropy", "cross_entropy_2d",
-     "binary_cross_entropy_with_logits", "logsumexp", "logaddexp", "lstm", "gru", "elman", "glu")
+     "binary_cross_entropy_with_logits", "logsumexp", "logaddexp", "attention", "glu")
 )  # fmt: skip
+RECURRENT = frozenset(("lstm", "gru", "elman"))
+LOSSES_BY_CLASS = frozenset(("cross_entropy", "cross_entropy_2d"))
+OVERWRITING = frozenset(("replace", "zero", "fill", "write_view"))
 MASKS = frozenset(
     ("where", "masked_fill", "masked_fill_by_tensor", "masked_select", "masked_scatter", "drop", "keep", "index_mask",
      "tril", "triu", "take_along", "index_select", "index", "select", "slice", "max_all", "min_all", "max_dim",
      "min_dim", "amax", "amin", "topk", "sort", "nll_loss", "nll_loss_2d", "embedding", "take", "pick", "split",
-     "split_with_sizes", "unbind", "cat", "stack")
+     "split_with_sizes", "unbind", "cat", "stack", "index_add", "index_copy", "index_put", "put_add", "scatter",
+     "scatter_add", "scatter_sum", "scatter_value", "put_along_add")
 )  # fmt: skip
-STEPS = frozenset(("round", "round_decimals", "floor", "ceil", "trunc", "sign", "sgn", "div_floor", "div_trunc"))
+STEPS = frozenset(
+    ("round", "round_decimals", "floor", "ceil", "trunc", "sign", "sgn", "div_floor", "div_trunc", "drawn_bernoulli")
+)
+FLAT = STEPS | {"fill", "zero"}  # their first input gets nothing, whatever the values
 PRODUCTS = frozenset(
     ("mul", "mm", "bmm", "matmul", "mv", "dot", "linear", "linear_with_bias", "addmm", "baddbmm", "addmv", "addcmul",
      "einsum", "convolution", "convolution_bias", "convolution_transposed", "convolution_transposed_bias", "div",
      "prod", "prod_all", "cumprod", "lerp", "addr", "addbmm")
 )  # fmt: skip
+WITHIN = frozenset(("prod", "prod_all", "cumprod"))  # products of the elements of one tensor
 ROUTES = frozenset(("cat", "stack", "pick", "reshape", "permute", "transpose", "write_view"))  # move elements only
 UNDERFLOWING = frozenset(("exp", "exp2", "expm1", "pow_of_number", "cast"))
 NEARLY_ALL = 0.9  # of the units: a rectifier that lets half of them through is a healthy one
@@ -47,8 +57,10 @@ NEARLY_ALL = 0.9  # of the units: a rectifier that lets half of them through is 
 def zero(case: Case) -> Finding:
     """The finding for a gradient that is there and is zero everywhere."""
     if case.passage is None:
-        return freed_graph(case, "zero-gradient", "is zero")
+        return _by_structure(case) or freed_graph(case, "zero-gradient", "is zero")
     edge = _stopper(case.passage.edges)
+    if edge is not None and cancels(edge):
+        return neutral(case, edge, "is zero")
     return cancelled(case) if edge is None else stopped(case, edge)
 
 
@@ -61,6 +73,21 @@ def freed_graph(case: Case, code: str, state: str) -> Finding:
         "backward() gives saved values back as it uses them",
         f"ask before backward: print(torch.why({case.name}, loss=loss)); or keep the values with "
         "loss.backward(retain_graph=True)",
+    )
+
+
+def _by_structure(case: Case) -> Finding | None:
+    """What needs no values: every path leads through an operation whose derivative is zero everywhere."""
+    node = case.gate(lambda node: node.inputs[1:] if node.primitive.name in FLAT else node.inputs)
+    if node is None:
+        return None
+    code, what, fix = _step(operation_of(node)) if node.primitive.name in STEPS else OVERWRITTEN
+    return Finding(
+        code,
+        Spot.of(node.place),
+        f"{case.name}.grad is zero because {what} ({short(node.place)})",
+        f"every path from the loss to {case.name} leads through it",
+        fix,
     )
 
 
@@ -85,7 +112,9 @@ def _thinned_above(end: Edge, edges: list[Edge]) -> Edge:
             node, found = edge.node, edge
             if _drop(edge) > 0 and edge.name not in ROUTES:
                 return edge
-    return end if found.name in ROUTES else found
+    if found.name in ROUTES or _drop(found) <= 0:  # nobody thinned it: all of this part was written over
+        return end
+    return found
 
 
 def _drop(edge: Edge) -> float:
@@ -105,6 +134,20 @@ def cancelled(case: Case) -> Finding:
         f"the gradients that come back over {places or short(edge.node.place)} add up to zero",
         "look whether a term is added and subtracted again, or the loss does not change with this tensor at all "
         "(a shift before a softmax or a normalisation)",
+    )
+
+
+def neutral(case: Case, edge: Edge, state: str) -> Finding:
+    """The elements of the gradient cancel in one operation: the loss does not change with what comes before it."""
+    operation, place = operation_of(edge.node), short(edge.node.place)
+    return Finding(
+        "cancelled",
+        Spot.of(edge.node.place),
+        f"{case.name}.grad {state} because its contributions cancel each other in {operation} at {place}",
+        f"a gradient of norm {number(length(edge.g))} comes to {operation}, and {number(length(edge.d))} of it is left "
+        "behind it; another gradient of this size would come through",
+        "the loss does not change with this tensor: a bias right before BatchNorm or softmax has no effect "
+        "(bias=False), and the sum of a softmax or of a normalised tensor is always the same",
     )
 
 
@@ -133,7 +176,7 @@ def stopped(case: Case, edge: Edge) -> Finding:
     return Finding(
         code,
         Spot.of(cause.node.place),
-        f"{case.name}.grad is zero because {what} at {short(cause.node.place)}",
+        f"{case.name}.grad is zero because {what} ({short(cause.node.place)})",
         _evidence(cause),
         fix,
         related=(Related(case.made_at, f"{case.name} was made here"),),
@@ -204,17 +247,27 @@ Kind = tuple[str, str, str]
 
 
 def _classified(cause: Cause) -> Kind:
+    if not flat(cause.edge.d).size:
+        return _empty(cause)
     for names, describe in KINDS:
         if cause.node.primitive.name in names:
             return describe(cause)
     return _flat(cause)
 
 
+def _empty(cause: Cause) -> Kind:
+    return (
+        "masked",
+        f"{cause.operation} is given no elements at all, so nothing that depends on it reaches the loss",
+        "look why the batch, the index or the mask selects nothing, and skip such a batch",
+    )
+
+
 def _rectifier(cause: Cause) -> Kind:
     return (
         "dead-relu",
         f"every unit of {cause.operation} that leads to it is off",
-        "lower the learning rate or the bias, initialise with nn.init.kaiming_normal_, or use leaky_relu / gelu",
+        "lower the learning rate, start with a bias of zero and nn.init.kaiming_normal_, or use leaky_relu / gelu",
     )
 
 
@@ -222,6 +275,13 @@ def _clamp(cause: Cause) -> Kind:
     array = cause.values.get("a")
     if cause.node.primitive.name == "clamp_min" and array is not None and not (array > 0).any():
         return _rectifier(cause)
+    if cause.node.primitive.name in CHOICES:
+        return (
+            "clamped",
+            f"{cause.operation} takes its other argument everywhere",
+            "look at both arguments: this one is never the one that counts (a bound that all values are beyond, the "
+            "clipped part of a PPO loss)",
+        )
     return (
         "clamped",
         f"the values lie outside the range of {cause.operation}, where it is constant",
@@ -237,6 +297,41 @@ def _saturated(cause: Cause) -> Kind:
     )
 
 
+def _recurrent(cause: Cause) -> Kind:
+    """A recurrence whose other weights do get a gradient is not flat: the weight meets zeros."""
+    sent = Puller().pull(cause.node, cause.edge.g)
+    if any(any_nonzero(d) for _, _, d in sent):
+        return (
+            "multiplied-by-zero",
+            f"{cause.operation} multiplies it by zeros: its input, or the state before its first step",
+            "look at what it is given; a sequence of one step, from a state of zeros, teaches no recurrent weight",
+        )
+    return _saturated(cause)
+
+
+def _class_loss(cause: Cause) -> Kind:
+    """Flat where the model is sure of every sample, and where no sample counts."""
+    counts = cause.values.get("c")
+    if counts is None or counts.any():
+        return _saturated(cause)
+    return (
+        "masked",
+        f"{cause.operation} counts no sample: every target is ignore_index, or of a class with weight zero",
+        "look at the targets of this batch: print((target != ignore_index).sum()); skip a batch without any",
+    )
+
+
+OVERWRITTEN = (
+    "masked",
+    "the values that depend on it are written over",
+    "write into a copy, or keep the old values where they shall count: torch.where(ok, new, old)",
+)
+
+
+def _overwritten(cause: Cause) -> Kind:
+    return OVERWRITTEN
+
+
 def _masked(cause: Cause) -> Kind:
     return (
         "masked",
@@ -245,44 +340,65 @@ def _masked(cause: Cause) -> Kind:
     )
 
 
-def _step(cause: Cause) -> Kind:
+def _stepped(cause: Cause) -> Kind:
+    return _step(cause.operation)
+
+
+def _step(operation: str) -> Kind:
+    if operation == "bernoulli":
+        what = "bernoulli draws zeros and ones: they do not change with a small change of its input"
+    else:
+        what = f"{operation} is a step function: its derivative is zero everywhere"
     return (
         "non-differentiable-op",
-        f"{cause.operation} is a step function: its derivative is zero everywhere",
-        "leave it out on the way to the loss, or pass the gradient straight through: y = x + (x.round() - x).detach()",
+        what,
+        f"leave it out on the way to the loss, or pass the gradient straight through: y = x + ({operation}(x) - x)"
+        ".detach()",
     )
 
 
 def _underflow(cause: Cause) -> Kind:
+    half = any(array.dtype.itemsize == 2 for array in cause.values.values())
     return (
         "underflow",
         f"the result of {cause.operation} is too small for its dtype and became zero",
-        "stay in log space (log_softmax, logsumexp, sums of logs instead of products), or use a wider dtype",
+        "scale the loss before backward() (torch.amp.GradScaler), or compute this part in float32"
+        if half
+        else "stay in log space (log_softmax, logsumexp, sums of logs instead of products), or use a wider dtype",
     )
 
 
 def _product(cause: Cause) -> Kind:
-    if cause.earlier or _nonzero_in_wider(cause.edge):
+    if cause.earlier or _nonzero_in_wider(cause.edge) or _product_of_nonzero(cause):
         return _underflow(cause)
     letters = [letter for i, letter in enumerate(INPUTS) if i != cause.edge.index]
     others = [cause.values[letter] for letter in letters if letter in cause.values]
     if any(array.any() and np.isin(array, (0, 1)).all() for array in others):
         return _masked(cause)
-    parameter = any(isinstance(each, Leaf) for i, each in enumerate(cause.node.inputs) if i != cause.edge.index)
+    factor = _zero_factor(cause.edge, cause.values)
+    parameter = factor is not None and isinstance(cause.node.inputs[factor], Leaf)
     return (
         "multiplied-by-zero",
         f"{cause.operation} multiplies it by {'a parameter that is zero' if parameter else 'zeros'}",
-        "look at the other factor: a weight initialised with zeros, an input of zeros, or a coefficient of zero",
+        "look at the other factor: a weight initialised with zeros, an input or a mask of zeros, a coefficient of zero",
     )
+
+
+def _product_of_nonzero(cause: Cause) -> bool:
+    """Whether the elements of one tensor, none of them zero, were multiplied with each other."""
+    array = cause.values.get("a")
+    return cause.node.primitive.name in WITHIN and array is not None and bool(np.all(array != 0))
 
 
 def _flat(cause: Cause) -> Kind:
     if cause.node.primitive.elementwise and _nonzero_in_wider(cause.edge):
         return _underflow(cause)
+    flat_there = "look at its input: it lies where the function is flat (at its minimum the loss has no gradient)"
+    custom = f"look at what {cause.operation}.backward returns"
     return (
         "multiplied-by-zero",
         f"the derivative of {cause.operation} is zero there",
-        "look at its input: it lies where the function is flat (at its minimum the loss has no gradient)",
+        custom if is_custom(cause.node) else flat_there,
     )
 
 
@@ -307,6 +423,7 @@ def _wider(value: Any) -> Any:
 
 
 KINDS: tuple[tuple[frozenset[str], Callable[[Cause], Kind]], ...] = (
-    (RECTIFIERS, _rectifier), (CLAMPS, _clamp), (SATURATING, _saturated), (MASKS, _masked), (STEPS, _step),
+    (RECTIFIERS, _rectifier), (CLAMPS, _clamp), (LOSSES_BY_CLASS, _class_loss), (SATURATING, _saturated),
+    (RECURRENT, _recurrent), (MASKS, _masked), (STEPS, _stepped), (OVERWRITING, _overwritten),
     (UNDERFLOWING, _underflow), (PRODUCTS, _product),
 )  # fmt: skip

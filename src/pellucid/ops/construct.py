@@ -96,9 +96,12 @@ def _copied(source: Tensor, wanted: np.dtype | None) -> Tensor:
 def marked(result: Tensor, sources: Iterable[Any], by: str = "tensor") -> Tensor:
     """Remember that the graph of these tensors ends here, so that a later error can name the line."""
     for source in sources:
-        node = current_node(source) if isinstance(source, Tensor) else None
-        if node is not None and result.cut is None:
-            result.cut = departed(by, (node,))
+        if isinstance(source, Tensor) and result.cut is None:
+            node = current_node(source)
+            if node is not None:
+                result.cut = departed(by, (node,))
+            elif source.cut is not None:  # it ended before
+                result.cut = source.cut.beyond
     return result
 
 

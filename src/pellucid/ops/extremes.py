@@ -12,7 +12,7 @@ from pellucid import return_types
 from pellucid.core.primitive import constant, general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
-from pellucid.ops.along import bare, kept, line_samples, picker
+from pellucid.ops.along import bare, handed_out, kept, line_samples, picker
 from pellucid.ops.arguments import axis_of, means_all, refusal, refuse, shifted
 from pellucid.ops.expand import expand_row
 from pellucid.ops.formats import settled
@@ -259,7 +259,7 @@ def _along(input: Any, dim: int, keepdim: bool, rows: tuple[Any, Any], result: A
     refuse_empty(input, dim, (axis,) if input.ndim else (), name)
     where, pick = rows
     index = where(bare(input), axis, keepdim)
-    return result(pick(input, index, axis, keepdim), index)
+    return handed_out(result, input, pick(input, index, axis, keepdim), index)
 
 
 @operation(

@@ -13,7 +13,7 @@ from pellucid.core.attributes import concrete
 from pellucid.core.primitive import constant, elementwise, same
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, wrap
-from pellucid.ops.along import bare, lengthwise, line_samples, picker, take_along, take_along_row
+from pellucid.ops.along import bare, handed_out, lengthwise, line_samples, picker, take_along, take_along_row
 from pellucid.ops.arguments import axis_of, refusal, refuse
 from pellucid.ops.arithmetic import lerp
 from pellucid.ops.axes import permute_row
@@ -73,7 +73,7 @@ def _median(input: Any, dim: int | None, keepdim: bool, rows: tuple[Any, Any], r
         return of_all(input)
     axis = _one_dimension(input, dim, "median")
     index = middle_row(bare(input), axis, keepdim, result is return_types.nanmedian)
-    return result(pick(input, index, axis, keepdim), index)
+    return handed_out(result, input, pick(input, index, axis, keepdim), index)
 
 
 def median_samples(draw: Draw) -> list[Sample]:
@@ -141,7 +141,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     refuse(input, "c", "\"mode_cpu\" not implemented for '{}'", NotImplementedError)
     axis = _one_dimension(input, dim, "mode")
     index = mode_index_row(bare(input), axis, keepdim)
-    return return_types.mode(mode_row(input, index, axis, keepdim), index)
+    return handed_out(return_types.mode, input, mode_row(input, index, axis, keepdim), index)
 
 
 # --- quantiles

@@ -15,7 +15,7 @@ from pellucid.core.primitive import elementwise as elementwise_row
 from pellucid.core.record import bind
 from pellucid.native import MANY, native
 from pellucid.native.words import Array
-from pellucid.ops.along import bare, lengthwise, line_samples, taker
+from pellucid.ops.along import bare, handed_out, lengthwise, line_samples, taker
 from pellucid.ops.arguments import axis_of, refusal, refuse
 from pellucid.ops.axes import flip_row
 from pellucid.ops.convert import as_type, clone
@@ -285,7 +285,7 @@ def cummax(input: Any, dim: int) -> Any:
     >>> torch.tensor([1.0, 3.0, 2.0]).cummax(0).values
     tensor([1., 3., 3.])
     """
-    return return_types.cummax(*_record(input, dim, "cummax", cummax_index_row, cummax_row))
+    return handed_out(return_types.cummax, input, *_record(input, dim, "cummax", cummax_index_row, cummax_row))
 
 
 @operation(samples=scan_samples)
@@ -296,7 +296,7 @@ def cummin(input: Any, dim: int) -> Any:
     >>> torch.tensor([3.0, 1.0, 2.0]).cummin(0).indices
     tensor([0, 1, 1])
     """
-    return return_types.cummin(*_record(input, dim, "cummin", cummin_index_row, cummin_row))
+    return handed_out(return_types.cummin, input, *_record(input, dim, "cummin", cummin_index_row, cummin_row))
 
 
 # --- logarithms of sums of exponentials

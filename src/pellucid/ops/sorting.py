@@ -11,7 +11,7 @@ import numpy as np
 from pellucid import return_types
 from pellucid.core.primitive import constant
 from pellucid.core.record import bind
-from pellucid.ops.along import bare, lengthwise, line_samples, picker, take_along, taker
+from pellucid.ops.along import bare, handed_out, lengthwise, line_samples, picker, take_along, taker
 from pellucid.ops.arguments import axis_of, refusal, refuse
 from pellucid.ops.operation import Draw, Sample, call, operation
 
@@ -75,7 +75,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = 
     refuse(input, "c", " Sort does not support complex dtypes on CPU")
     axis = axis_of(dim, input.ndim)
     index = argsort_row(bare(input), axis, bool(descending))
-    return return_types.sort(sort_row(input, index, axis), index)
+    return handed_out(return_types.sort, input, sort_row(input, index, axis), index)
 
 
 @operation(samples=sort_samples)
@@ -160,7 +160,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     if not 0 <= k <= size:
         raise refusal(RuntimeError, "selected index k out of range", f"k is {k}, the dimension has {size} elements")
     index = topk_index_row(bare(input), axis, k, largest)
-    return return_types.topk(topk_row(input, index, axis), index)
+    return handed_out(return_types.topk, input, topk_row(input, index, axis), index)
 
 
 @operation(
@@ -186,4 +186,4 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
         what = f"kthvalue(): selected number k out of range for dimension {axis}"
         raise refusal(RuntimeError, what, f"k is {k}, the dimension has {size} elements")
     index = kth_index_row(bare(input), axis, k, keepdim)
-    return return_types.kthvalue(kthvalue_row(input, index, axis, keepdim), index)
+    return handed_out(return_types.kthvalue, input, kthvalue_row(input, index, axis, keepdim), index)

@@ -11,12 +11,13 @@ from pellucid.diagnose.trace import Trace
 from pellucid.errors import FreedGraphError
 
 WALK_ONCE = (
-    "add the losses and walk once:\n- loss_a.backward()\n- loss_b.backward()\n+ (loss_a + loss_b).backward()\n"
-    "(or backward(retain_graph=True) the first time, if the second walk is meant)"
+    "add the losses and call backward() once:\n"
+    "- loss_a.backward()\n- loss_b.backward()\n+ (loss_a + loss_b).backward()\n"
+    "(or backward(retain_graph=True) the first time, if a second backward() is meant)"
 )
 CUT_OFF = (
-    "give the loss of the first step a detached value, so that its walk ends there and leaves the graph to the second:"
-    "\n- discriminator(fake)\n+ discriminator(fake.detach())\n"
+    "give the loss of the first step a detached value, so that its backward() ends there and leaves the graph to the "
+    "second:\n- discriminator(fake)\n+ discriminator(fake.detach())\n"
     "(losses of one step are added: (loss_a + loss_b).backward())"
 )
 EVERY_STEP = (
@@ -45,8 +46,9 @@ class BackwardTwice(Rule):
         spot = trace.backwards[-1].spot if trace.backwards else trace.crash.spot  # type: ignore[union-attr]
         first = Spot.of(error.first)
         yield Finding(
-            self.code, spot, "backward() walks a graph that an earlier backward() has walked and freed",
-            f"the first walk was at line {first.line}; the values saved at line {error.recorded_at.line} are gone",
+            self.code, spot,
+            "backward() goes through a graph for the second time: the first backward() has freed what it needs",
+            f"the first was at line {first.line}; the values saved at line {error.recorded_at.line} are gone",
             _cut_once(once[0][1]) if once else CUT_OFF if len(trace.optimizers) > 1 and first != spot else WALK_ONCE,
             related=(
                 *(Related(taking.spot, "a value that an earlier step has used, again") for taking, _ in once[:1]),

@@ -88,7 +88,7 @@ class Clamped(Rule):
             f"{share:.3g} % of the values sit outside the range of this {operation.name}: no gradient passes there",
             f"{describe(operation)}{_range_of(operation)}: values between {watched.lowest:.3g} and "
             f"{watched.highest:.3g}; {100 * watched.passes[-1][2]:.3g} % of the gradient is held back, "
-            f"{plural(watched.behind, 'parameter')} behind it; since pass {_since(watched)}",
+            f"on its way to {plural(watched.behind, 'parameter')}; since pass {_since(watched)}",
             "give the values a range they fit in, or a function that passes gradient everywhere (sigmoid, softplus); "
             "clamp only for evaluation, outside the loss",
             since=_since(watched),

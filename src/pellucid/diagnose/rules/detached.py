@@ -108,7 +108,33 @@ def main():
 
 main()
 """,
+        """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+generator = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))
+critic = nn.Sequential(nn.Linear(2, 16), nn.LeakyReLU(0.2), nn.Linear(16, 1))
+optimizer_g = torch.optim.Adam(generator.parameters(), lr=2e-4)
+optimizer_d = torch.optim.Adam(critic.parameters(), lr=2e-4)
+criterion = nn.BCEWithLogitsLoss()
+yes, no = torch.ones(32, 1), torch.zeros(32, 1)
+for step in range(20):
+    real = torch.randn(32, 2) + 2
+    fake = generator(torch.randn(32, 4))
+    loss_d = criterion(critic(real), yes) + criterion(critic(fake.detach()), no)
+    optimizer_d.zero_grad()
+    loss_d.backward()
+    optimizer_d.step()
+
+    verdict = critic(fake.detach())  # BUG
+    loss_g = criterion(verdict, yes)
+    optimizer_g.zero_grad()
+    loss_g.backward()
+    optimizer_g.step()
+""",
     )
+
     healthy = (
         """
 import torch

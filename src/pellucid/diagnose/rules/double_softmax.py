@@ -50,7 +50,7 @@ class DoubleSoftmax(Rule):
                 related.append(Related(Spot.of(made), "the softmax layer is made here"))
             yield Finding(
                 self.code, first.spot, "softmax is applied here, and the loss applies it a second time",
-                f"the input of the loss are probabilities that add up to 1 per sample, in {times} of the passes that "
+                f"the inputs of the loss are probabilities that add up to 1 per sample, in {times} of the passes that "
                 "were looked at", _without(first.spot.code),
                 related=tuple(related), since=since,
             )  # fmt: skip

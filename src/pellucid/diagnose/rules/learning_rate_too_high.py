@@ -61,13 +61,11 @@ class LearningRateTooHigh(Rule):
     def finding(
         self, steps: Sequence[Step], went: Progress, spot: Spot, related: tuple[Related, ...], who: str
     ) -> Finding:
-        peak = max(went.finite, default=float("nan"))
         largest = max((step.ratio for step in steps if not np.isnan(step.ratio)), default=0.0)
-        ending = "then stopped being finite" if went.broke else f"and {went.last:.3g} at the end"
         return Finding(
             self.code, spot, "the steps are too large: the loss gets worse with them instead of better",
             f"{who}a step changes the parameters by {_share(_typical(steps))} their size (at most "
-            f"{_share(largest)} it); the loss was {went.first:.3g} at first, {peak:.3g} at its worst, {ending}",
+            f"{_share(largest)} it); {went.told}",
             "divide the rate by 10 until the loss falls from the first steps on, e.g. lr=1e-3 for Adam, 1e-2 for SGD; "
             "warm up, or clip the gradients if only single steps are too large",
             related=related, since=_since(steps),
@@ -197,7 +195,12 @@ for step in range(60):
 def _too_high(steps: Sequence[Step], went: Progress) -> bool:
     """Whether steps were large and the loss got worse by them."""
     steps = [step for step in steps if step.norm > 1e-6]  # from zero every step is large
-    if len(went.losses) < 3 or not any(step.ratio >= LARGE for step in steps) or went.first <= 0:
+    if (
+        not _began_well(went)
+        or len(went.losses) < 3
+        or not any(step.ratio >= LARGE for step in steps)
+        or went.first <= 0
+    ):
         return False
     ratios = [min(step.ratio, 10 * HUGE) for step in steps if not np.isnan(step.ratio)]
     peak = max(went.finite[1:], default=went.first)
@@ -209,6 +212,11 @@ def _too_high(steps: Sequence[Step], went: Progress) -> bool:
     if len(steps) < 8 or went.improved < 0.9:
         return False
     return (turned and peak > PEAK * went.first) or (_typical(steps) >= 2 * LARGE and _restless(went))
+
+
+def _began_well(went: Progress) -> bool:
+    """The first loss comes before the first step, which cannot have broken it."""
+    return bool(went.losses) and bool(np.isfinite(went.losses[0]))
 
 
 def _grew(went: Progress) -> bool:

@@ -35,7 +35,7 @@ class LeftTheGraph(CutRule, Rule):
         if word is None:
             return f"{how}(...) builds a new tensor without history: no gradient gets back to {owner(loss)}"
         if loss.cut.operation is None:
-            return "a NumPy array cannot carry the graph along, and the value still wants a gradient"
+            return "a NumPy array cannot carry the graph along, and this tensor requires grad"
         return f"{word} takes the value out of the graph on its way to the loss: no gradient gets back to {owner(loss)}"
 
     def fix(self, loss: Loss) -> str:

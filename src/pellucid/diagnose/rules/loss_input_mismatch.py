@@ -164,8 +164,8 @@ for step in range(6):
 
 
 SOFTMAX = re.compile(r"\bsoftmax\(")
-LOG_FIX = "give it logarithms:\n- F.softmax(logits, dim)\n+ F.log_softmax(logits, dim)"
-LAYER_FIX = "give it logarithms:\n- nn.Softmax(dim)\n+ nn.LogSoftmax(dim)"
+LOG_FIX = "give it log-probabilities:\n- F.softmax(logits, dim)\n+ F.log_softmax(logits, dim)"
+LAYER_FIX = "give it log-probabilities:\n- nn.Softmax(dim)\n+ nn.LogSoftmax(dim)"
 TARGET_FIX = "give the target as probabilities, or say log_target=True"
 LOGITS_FIX = "- F.binary_cross_entropy(logits, y)\n+ F.binary_cross_entropy_with_logits(logits, y)"
 
@@ -176,7 +176,7 @@ def _in_logarithms(softmax: Operation) -> str:
         return LAYER_FIX
     line = softmax.spot.code
     better, count = SOFTMAX.subn("log_softmax(", line)
-    return f"give it logarithms:\n- {line}\n+ {better}" if count == 1 else LOG_FIX
+    return f"give it log-probabilities:\n- {line}\n+ {better}" if count == 1 else LOG_FIX
 
 
 def _negative(call: LossCall) -> bool:

@@ -9,6 +9,8 @@ INSTEAD = {
     "argmin": "weigh all of them with softmax(-distance), or let the gradient go past the choice (straight-through): "
     "x + (chosen - x).detach()",
     "cast": "keep the value a float on its way to the loss",
+    "sample": "draw with rsample(), which lets the gradient through (Normal, Uniform, Gamma ...); where there is none, "
+    "use log_prob(sample) times the reward as the loss, or F.gumbel_softmax",
     "round": "use the unrounded value, or a straight-through estimator: x + (x.round() - x).detach()",
 }
 COMPARISONS = frozenset(("gt", "ge", "lt", "le", "eq", "ne"))
@@ -35,7 +37,9 @@ class NonDifferentiableOp(CutRule, Rule):
         name = "this" if operation is None else operation.op
         if operation is not None and name == "cast":
             return f"the cast to {operation.output.dtype}"
-        return "a comparison" if name in COMPARISONS else "sampling" if name.startswith("drawn") else name
+        if name in COMPARISONS:
+            return "a comparison"
+        return "a random draw" if name == "sample" or name.startswith("drawn") else name
 
     def fix(self, loss: Loss) -> str:
         name = "" if loss.cut.operation is None else loss.cut.operation.op

@@ -107,7 +107,7 @@ class NotInOptimizer(Rule):
         passes = max(parameter.reached for parameter in parameters)
         return Finding(
             self.code, info.spot,
-            f"this optimizer does not hold {listed(parameters)}: gradients come there, and nothing changes them",
+            f"this optimizer does not hold {listed(parameters)}: gradients are computed there and never applied",
             f"{plural(len(parameters), 'parameter')} got gradients in {plural(passes, 'backward pass')} and no "
             f"optimizer holds {'it' if len(parameters) == 1 else 'them'}; this one holds {len(info.parameters)}",
             fix, related=tuple(self.created(parameters, family)),

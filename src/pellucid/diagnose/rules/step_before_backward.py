@@ -14,6 +14,7 @@ from pellucid.errors import InplaceError
 class StepBeforeBackward(Rule):
     """The order is: loss, backward, step. A step before the backward of its loss has no gradients, or old ones.
 
+    So it is too when backward() was forgotten, or a closure for LBFGS does not call it.
     With layers behind one another it may also crash: the step overwrites weights that the backward still needs. A step
     that applies the gradients of its own loss, and comes too early for another one, is reported as modified-in-place.
     """
@@ -58,6 +59,20 @@ class StepBeforeBackward(Rule):
             yield self.finding(self.early, trace)
         elif not self.early:
             yield from map(self.overwriting, self._overwriting(trace), trace.backwards[-1:])
+            yield from self.forgotten(trace)
+
+    def forgotten(self, trace: Trace) -> Iterator[Finding]:
+        """Steps of a program that calls no backward() at all, and gives no gradients in another way."""
+        steps = [event for event in trace.updates if event.optimizer is not None]
+        if trace.backwards or trace.asked_for or trace.crash is not None or len(steps) < 3:
+            return
+        if not any(event.with_gradient or event.changed for event in steps) and _computes(trace):
+            yield Finding(
+                self.code, steps[0].spot, "the optimizer steps, and no backward() computes gradients for it",
+                f"{len(steps)} steps, and no parameter had a gradient in any of them",
+                "compute the gradients of the loss first (for LBFGS inside the closure):\n"
+                f"+ loss.backward()\n  {steps[0].spot.code}",
+            )  # fmt: skip
 
     def _overwriting(self, trace: Trace) -> Iterator[Update]:
         """The step of an optimizer that overwrote weights which a backward after it needed as they were."""
@@ -127,6 +142,37 @@ opt = torch.optim.Adam(net.parameters(), lr=1e-2)
 for epoch in range(6):
     train_one(net, torch.randn(10, 6), torch.randint(0, 3, (10,)), opt)
 """,
+        """
+import torch
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(10):
+    x = torch.randn(16, 4)
+    optimizer.zero_grad()
+    loss = F.mse_loss(model(x), x.sum(1, keepdim=True))
+    optimizer.step()  # BUG
+    print(epoch, loss.item())
+""",
+        """
+import torch
+
+torch.manual_seed(0)
+x = torch.linspace(-1, 1, 50)[:, None]
+model = torch.nn.Sequential(torch.nn.Linear(1, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+optimizer = torch.optim.LBFGS(model.parameters(), lr=0.5)
+
+
+def closure():
+    optimizer.zero_grad()
+    return (model(x) - x.sin()).square().mean()
+
+
+for step in range(5):
+    optimizer.step(closure)  # BUG
+""",
     )
     healthy = (
         """
@@ -149,3 +195,9 @@ for step in range(8):
     g_optimizer.step()
 """,
     )
+
+
+def _computes(trace: Trace) -> bool:
+    """Whether something is computed from the parameters of an optimizer: a schedule may be tried out without that."""
+    held = {parameter for info in trace.optimizers for parameter in info.parameters}
+    return any(op.recorded and any(value.parameter in held for value in op.inputs) for op in trace.open.operations)

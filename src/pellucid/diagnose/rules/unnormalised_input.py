@@ -74,12 +74,11 @@ class UnnormalisedInput(Rule):
         went = progress(trace)
         suffers = bool(went.finite) and (went.broke or went.improved > 0.5 or went.first > 1e3)
         if suffers or (seen.features and (seen.largest >= HUGE or seen.largest >= DIFFERENT * seen.smallest)):
-            ending = "then stopped being finite" if went.broke else f"{went.last:.3g} at the end"
             yield Finding(
                 self.code, seen.spot,
                 "the input is not normalised: its features are far from the size that the weights are made for",
                 f"input of shape {seen.shape}: features between {seen.smallest:.3g} and {seen.largest:.3g} in size "
-                f"(root mean square), values up to {seen.extreme:.3g}; the loss is {went.first:.3g} at first, {ending}",
+                f"(root mean square), values up to {seen.extreme:.3g}; {went.told}",
                 "bring every feature to mean 0 and deviation 1 (with numbers from the training data), pixels to 0..1:\n"
                 "+ x = (x - x.mean(0)) / (x.std(0) + 1e-8)",
                 related=(Related(seen.used, "the first weights meet it here"),), since=seen.number,

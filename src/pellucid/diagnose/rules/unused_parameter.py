@@ -6,6 +6,7 @@ from typing import Any
 from pellucid.diagnose.events import Parameter, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.ledger import ledger_of, listed, related_to
+from pellucid.diagnose.naming import plural
 from pellucid.diagnose.ownership import Family, unheld
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
@@ -72,11 +73,12 @@ class UnusedParameter(Rule):
         called = parameters[0].is_module_parameter or parameters[0].spot == spot
         name = parameters[0].name if called else name_on(spot.source) or parameters[0].name
         who = name if len(parameters) == 1 else f"{len(parameters)} parameters ({listed(parameters)})"
+        used = max(parameter.used for parameter in parameters)
+        uses = f"; operations use it in {used} of them" if used > 1 else ""  # once: its initialisation
         return Finding(
             self.code, spot, f"{who} never took part in the loss, though the optimizer holds "
             f"{'it' if len(parameters) == 1 else 'them'}",
-            f"no gradient in {passes} backward pass{'' if passes == 1 else 'es'}; used by an operation in "
-            f"{max(parameter.used for parameter in parameters)}",
+            f"no gradient in {plural(passes, 'backward pass')}{uses}",
             f"use {'it' if len(parameters) == 1 else 'them'} on the way to the loss (in forward), or remove "
             f"{'it' if len(parameters) == 1 else 'them'}",
             related=(*self.inside(spot, module, parameters, trace), *self.twins(module, family),

@@ -16,7 +16,7 @@ MANY = 30  # targets of one class and no other before that is worth a word
 
 
 class WrongTarget(Rule):
-    """A loss says what its targets are: class numbers from 0 to C-1 as int64, or shares between 0 and 1 as floats.
+    """A loss says what its targets are: class indices from 0 to C-1 as int64, or probabilities as floats.
 
     Labels that start at 1, that are -1 and 1, or that are pixels from 0 to 255 are a loss of something else, or a
     crash. Targets that are all one class teach the model to say that class.
@@ -54,17 +54,21 @@ class WrongTarget(Rule):
                 return
             used = target[target != ignored]
             if not used.size:
-                yield "every target is to be ignored", f"all {target.size} targets are {ignored}", IGNORED_FIX
+                yield (
+                    "every target is ignore_index: no sample counts",
+                    f"all {target.size} targets are {ignored}",
+                    IGNORED_FIX,
+                )
             elif used.min() < 0 or used.max() >= classes:
                 what = f"the targets lie between {used.min():g} and {used.max():g}, the model has {classes} classes"
-                yield "a class number is out of range", what, CLASS_FIX
+                yield "a class index is out of range", what, CLASS_FIX
         elif call.name in BINARY and (low < -1e-6 or high > 1 + 1e-6):
             yield "targets lie outside of 0 to 1", f"they lie between {low:.4g} and {high:.4g}", BINARY_FIX
         elif call.name == "cross_entropy" and call.target.floating and call.target.shape == call.input.shape:
             if target.ndim > 1 and (low < -1e-6 or not np.allclose(target.sum(class_axis(call)), 1, atol=1e-2)):
                 sums = target.sum(class_axis(call))
                 what = f"they add up to {float(sums.min()):.3g} to {float(sums.max()):.3g} per sample"
-                yield "targets of cross_entropy that are floats must be shares of one", what, SHARES_FIX
+                yield "targets of cross_entropy that are floats must be probabilities of the classes", what, SHARES_FIX
         elif call.name == "poisson_nll_loss" and low < 0:
             yield "counts are negative", f"the smallest is {low:.4g}", "use counts from 0 on"
 
@@ -206,9 +210,9 @@ CLASS_FIX = (
     "\n- y\n+ y - 1"
 )
 BINARY_FIX = "make them 0 and 1, e.g.\n- labels\n+ (labels > 0).float()\n(pixels: images / 255)"
-SHARES_FIX = "give class numbers (int64), or shares that add up to one per sample"
+SHARES_FIX = "give class indices (int64), or probabilities that add up to 1 per sample"
 IGNORED_FIX = "check how the targets are made: nothing is left to learn from"
-DTYPE_FIX = "class numbers are int64, shares are floats:\n- y\n+ y.long()"
+DTYPE_FIX = "class indices are int64, probabilities are floats:\n- y\n+ y.long()"
 
 
 def _of_target(text: str) -> bool:
@@ -222,7 +226,7 @@ def _fix_for(said: str) -> str:
     if "bounds" in said or "range" in said:
         return CLASS_FIX
     return (
-        "class numbers have shape (N,), without the classes' dimension:\n- y\n+ y.squeeze(1)"
+        "class indices have shape (N,), without the dimension of the classes:\n- y\n+ y.squeeze(1)"
         if "multi" in said
         else ("give the target the shape and the range the loss expects")
     )
