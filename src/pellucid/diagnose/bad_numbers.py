@@ -84,7 +84,7 @@ def root_of(done: Pass) -> Root | None:
     """The first cause of the bad numbers in a pass."""
     data = _bad_data(done)
     made = _first_making(done)
-    if data is not None and (made is None or data[1] < made.order):
+    if data is not None and (made is None or _is_first(*data, made)):
         return _source(data[0])[0].spoiled or _data_root(done, data[0], data[1])
     if made is not None:
         return _forward_root(done, made)
@@ -106,6 +106,14 @@ def _bad_data(done: Pass) -> tuple[Value, int] | None:
             if _came_bad(value) and not operation.finite:
                 return value, operation.order
     return None
+
+
+def _is_first(value: Value, order: int, made: Operation) -> bool:
+    """Whether bad data is met before an operation makes bad numbers, or by it: a NaN made of an Inf that was given.
+
+    A mask that this pass has written is no data: what cannot take it is to blame.
+    """
+    return order < made.order or (order == made.order and _source(value)[1] is None)
 
 
 def _came_bad(value: Value) -> bool:

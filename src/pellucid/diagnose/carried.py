@@ -3,7 +3,7 @@
 import ast
 import linecache
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from pellucid.core.provenance import Place
 from pellucid.diagnose.events import Backward, Operation, Pass, Value, key_of
@@ -32,6 +32,17 @@ def _stays(operation: Operation, value: Value, done: Pass) -> bool:
     stay, made = value.stays, key_of(_made_at(value))
     now = sum(key_of(other.place) == made for other in done.operations)
     return stay is not None and key_of(operation.place) in stay.taken_at and now < stay.siblings
+
+
+def renewing(operation: Operation, done: Pass, began: int) -> Operation:
+    """The operation that makes the next state of the one that an operation takes up, or else that operation itself.
+
+    It is on the line that has made the state in the step before: `self.mean = 0.9 * self.mean + 0.1 * x.mean(0)`.
+    """
+    taken = old_values(done, began)
+    carried = {value for op, value in taken if op is operation}
+    makes_next = (op for op, value in taken if value in carried and op.spot == Spot.of(_made_at(value)))
+    return next(makes_next, operation)
 
 
 def entrance(operation: Operation, began: int) -> Spot:
@@ -89,7 +100,8 @@ def result_appended_at(call: Spot) -> Kept | None:
 def appended_at(file: str, name: str) -> Kept | None:
     """The line that puts a variable into a container, found in the source.
 
-    A function of the same file that is given the variable (`meter.update(loss)`) may be the one that keeps it.
+    A function of the same file that is given the variable (`meter.update(loss)`, `log(loss=loss)`) may be the one that
+    keeps it.
     """
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
@@ -129,10 +141,34 @@ def _receivers(tree: ast.AST, name: str) -> Iterator[tuple[ast.AST, str]]:
         called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         for function in functions:
             if function.name == called:
-                parameters = [one.arg for one in function.args.args if one.arg != "self"]
-                for argument, parameter in zip(call.args, parameters, strict=False):
-                    if isinstance(argument, ast.Name) and argument.id == name:
-                        yield function, parameter
+                for parameter in _parameters_given(call, function, name):
+                    yield from ((function, each) for each in (parameter, *_looped(function, parameter)))
+
+
+def _parameters_given(call: ast.Call, function: ast.FunctionDef, name: str) -> Iterator[str]:
+    """The parameters of a function through which a call gives it a variable, also inside a list or a dict."""
+    given = function.args
+    names = [one.arg for one in (*given.posonlyargs, *given.args) if one.arg != "self"]
+    rest = given.vararg.arg if given.vararg is not None else ""
+    arguments = [(names[i] if i < len(names) else rest, each) for i, each in enumerate(call.args)]
+    known = {*names, *(one.arg for one in given.kwonlyargs)}
+    others = given.kwarg.arg if given.kwarg is not None else ""
+    arguments += [(word.arg if word.arg in known else others, word.value) for word in call.keywords if word.arg]
+    for parameter, argument in arguments:
+        if parameter and any(isinstance(part, ast.Name) and part.id == name for part in _direct([argument])):
+            yield parameter
+
+
+def _looped(function: ast.FunctionDef, parameter: str) -> Iterator[str]:
+    """What a function calls the things in a container that it is given: `for key, value in metrics.items()`."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.For) and parameter in {part.id for part in ast.walk(node.iter) if _is_name(part)}:
+            parts = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
+            yield from (part.id for part in ast.walk(parts[-1]) if _is_name(part))  # a key or a number comes first
+
+
+def _is_name(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name)
 
 
 def _name_of_root(event: Backward) -> str:

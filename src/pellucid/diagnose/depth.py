@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from pellucid.diagnose.events import Flow, Operation, Parameter, Pass, norm_of
 from pellucid.diagnose.finding import Spot
-from pellucid.diagnose.measures import applies_weights, flows_of, flows_to_leaves, is_weighted, on_path, once
+from pellucid.diagnose.measures import applies_weights, between, flows_of, flows_to_leaves, is_weighted, on_path, once
 from pellucid.ops.nn.elman import elman_back_row
 from pellucid.ops.nn.recurrence import cut
 
@@ -22,6 +23,7 @@ GAINING = frozenset((
 RECURRENT = frozenset(("elman", "lstm", "gru"))
 LEAST = 1e-300
 STARVED = 1e-7  # of the gradient of other weights
+Lines = tuple[dict[Spot, float], dict[Spot, Operation]]  # the gain of each line, and its strongest operation
 STEPS = 8  # uses of the same weights in the same line that make a recurrence
 
 
@@ -57,30 +59,36 @@ class Profile:
     """One pass: the chain over different weights, the chains over repeated uses of one, and the gain of each line."""
 
     layers: Chain
-    repeated: dict[Spot, Chain]
+    repeated: list[Chain]
     inside: list[tuple[Operation, Chain]]  # the steps of a recurrent layer that ran as one operation
     starved: bool  # some weights get next to no gradient against the others
     largest_inside: tuple[float, Operation | None]  # the gain inside a recurrent layer
     done: Pass
     last: int  # when the last weights were applied: what follows is the loss
 
-    @property
-    def gains(self) -> dict[Spot, float]:
-        """The logarithm of the gain of all operations on a line."""
-        return self._lines[0]
+    def along(self, chains: Iterable[Chain]) -> Lines:
+        """The lines on the way of the first of these chains in which a state goes from step to step, else all lines.
 
-    @property
-    def operations(self) -> dict[Spot, Operation]:
-        """The strongest of them, for the text."""
-        return self._lines[1]
+        What joins the state at every step from beside it, such as the projection of an input, would count as often.
+        """
+        for chain in chains:
+            way = between(chain.layers[0][1], chain.layers[-1][1], self.done)
+            if way:
+                return _gains([op for op in self._gaining() if op in way], flows_of(self.done))
+        return self._lines
 
     @cached_property
-    def _lines(self) -> tuple[dict[Spot, float], dict[Spot, Operation]]:
-        """Measured when the gradient has changed so much that somebody asks which line does it."""
+    def _lines(self) -> Lines:
+        """The logarithm of the gain of all operations on a line, and the strongest of them, for the text.
+
+        Measured when the gradient has changed so much that somebody asks which line does it.
+        """
+        return _gains(self._gaining(), flows_of(self.done))
+
+    def _gaining(self) -> list[Operation]:
         flows = flows_of(self.done)
         names = [name for name in self.done.names if name in GAINING or applies_weights(name)]
-        path = [op for op in on_path(self.done, names) if op in flows and op.order <= self.last]
-        return _gains(path, flows)
+        return [op for op in on_path(self.done, names) if op in flows and op.order <= self.last]
 
 
 @once
@@ -96,7 +104,7 @@ def profile(done: Pass) -> Profile:
         uses[id(Spot.of(op.place)), parameter].append(op)  # a line has one spot
         if is_weighted(op):
             firsts.setdefault(parameter, op)
-    repeated = {ops[0].spot: _chain(ops, flows) for ops in uses.values() if len(ops) >= STEPS}
+    repeated = [_chain(ops, flows) for ops in uses.values() if len(ops) >= STEPS]
     inside = [(op, chain) for op in path if op.op == "elman" and (chain := _unrolled(op, done)) is not None]
     last = weighted[-1][0].order if weighted else 0
     within = _largest_inside([op for op in path if op.op in RECURRENT and op.order <= last], flows)
@@ -164,9 +172,7 @@ def _largest_inside(
     return found
 
 
-def _gains(
-    path: list[Operation], flows: dict[Operation, list[Flow]]
-) -> tuple[dict[Spot, float], dict[Spot, Operation]]:  # fmt: skip
+def _gains(path: list[Operation], flows: dict[Operation, list[Flow]]) -> Lines:
     by_place: dict[int, list[tuple[float, Operation]]] = {}  # a loop over time comes by the same few again and again
     for op in path:
         on = [f.outgoing / f.incoming for f in flows[op] if f.outgoing > 0 and f.incoming > 0 and f.into is None]

@@ -13,7 +13,7 @@ from typing import Any
 from pellucid.core.provenance import Place
 from pellucid.diagnose.events import Backward, Cleared, Parameter, Pass, Update, Value
 from pellucid.diagnose.finding import Finding, Related, Spot
-from pellucid.diagnose.lineage import STEPS, Cut, Search
+from pellucid.diagnose.lineage import CHOOSES, STEPS, Cut, Search
 from pellucid.diagnose.ownership import held_for_a_twin, stale
 from pellucid.diagnose.trace import Trace
 
@@ -122,6 +122,7 @@ class Ledger:
     def _fatal_ones(self) -> list[Cut]:
         fatal = [cut for cut in self.cuts if cut.fatal and cut.parameter is not None]
         fatal = [cut for cut in fatal if cut.parameter.optimizers] or fatal  # type: ignore[union-attr]
+        fatal = [cut for cut in fatal if cut.fate != CHOOSES] or fatal  # what picked data is not on the path
         return [cut for cut in fatal if cut.hopeless]  # else it is right, and what joins later should have learned
 
     def silent(self, trace: Trace) -> list[Parameter]:

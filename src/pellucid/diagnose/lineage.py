@@ -292,10 +292,11 @@ class Search:
     def _lost_behind(self, term: Value, terms: set[Value], limit: int = 500) -> Operation | None:
         """The first operation behind a term that lost the graph of a parameter which learns.
 
-        A sample or a label made by argmax is data to whom it is given: a cut elsewhere is the likelier slip.
+        A sample or a label made by argmax is data to whom it is given, and so is all it was chosen by: a cut elsewhere
+        is the likelier slip.
         """
         found, stack, seen = [], [term], {term}
-        drawn: set[Value] = set()  # what samples were drawn with
+        drawn: set[Value] = set()  # what samples were drawn with, and choices made by
         while stack and limit:
             value, limit = stack.pop(), limit - 1
             maker = value.maker
@@ -308,7 +309,7 @@ class Search:
             if not cancels and any(_learns(value) for value in lost):
                 found.append(maker)
             fresh = [each for each in maker.inputs if each not in seen and not each.requires_grad]
-            if maker.op in DRAWS or value in drawn:
+            if maker.op in DRAWS or is_discrete(maker) or value in drawn:
                 drawn.update((*fresh, *maker.inputs))
             stack.extend(fresh)
             seen.update(fresh)

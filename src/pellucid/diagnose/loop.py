@@ -263,13 +263,16 @@ class Loop(Values):
         elif not parameter.reached:
             parameter.written_at = here()
 
-    def _note_update_by_hand(self, target: Tensor) -> None:
-        """A write to the memory of a parameter without an optimizer is a step, too; `p.data = ...` is one."""
+    def _note_update_by_hand(self, target: Tensor, steps: bool = True) -> None:
+        """A write to the memory of a parameter without an optimizer is a step, too; `p.data = ...` is one.
+
+        It is none, and applies no gradient, where the numbers written are what another network computed.
+        """
         parameter = self._owner(target) if isinstance(target.array, np.ndarray) else None
         if parameter is None:
             return
         given = parameter.last_reached >= 0 and parameter.last_reached == self.open.number - 1  # by autograd.grad
-        gradient = given or parameter.tensor()._grad is not None
+        gradient = steps and (given or parameter.tensor()._grad is not None)
         last = self.loop[-1] if self.loop else None
         if isinstance(last, Update) and last.optimizer is None and last.number == self.open.number:
             last.changed |= {parameter}

@@ -1,7 +1,7 @@
 """What the rules of the groups "zero gradient" and "scale" measure: sites, units, gradients, the way of the loss."""
 
 import functools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -22,6 +22,8 @@ REDUCING = frozenset((
     "mul_number", "div_number",
     "unsqueeze", "squeeze", "newaxis", "cast", "stack", "cat", "expand", "where", "nansum", "clone",
 ))  # fmt: skip
+
+ENOUGH = 20  # labels for each class, to tell how frequent it is
 
 T = TypeVar("T")
 Site = tuple[str, int, int]  # a file, a line, and the how manieth such operation of a pass it is
@@ -168,15 +170,24 @@ def _compares(operation: Operation) -> bool:
 
 @once
 def _before_weights(done: Pass) -> set[Operation]:
-    return _behind([op for op in done.toward_loss if is_weighted(op)])
+    return behind_all([op for op in done.toward_loss if is_weighted(op)])
 
 
 @once
 def _before_more_than_sums(done: Pass) -> set[Operation]:
-    return _behind([op for op in done.toward_loss if op.op not in REDUCING or _compares(op)])
+    return behind_all([op for op in done.toward_loss if op.op not in REDUCING or _compares(op)])
 
 
-def _behind(operations: list[Operation]) -> set[Operation]:
+def between(first: Operation, last: Operation, done: Pass) -> set[Operation]:
+    """The operations on the ways from one to another, with both of them; none if the second does not need the first."""
+    behind, found = {*behind_all([last]), last}, {first}
+    for operation in _path(done):
+        if operation in behind and any(value.maker in found for value in operation.inputs):
+            found.add(operation)
+    return found if last in found else set()
+
+
+def behind_all(operations: list[Operation]) -> set[Operation]:
     """All that these operations were computed from: one walk, where a search from each of them takes many."""
     found: set[Operation] = set()
     stack = list(operations)
@@ -234,6 +245,33 @@ def progress(trace: Trace) -> Progress:
     longest = max(series.values(), key=len, default=[])
     losses = tuple(event.loss for event in longest)
     return Progress(losses, tuple(loss for loss in losses if np.isfinite(loss)))
+
+
+def labels_of(done: Pass) -> Counter[int]:
+    """How often each class is the label, in a pass whose whole loss is a plain cross-entropy."""
+    found: Counter[int] = Counter()
+    root = None if done.backward is None else done.backward.root
+    for call in done.losses:
+        weighted = call.options.get("weight") is not None or call.options.get("label_smoothing")
+        plain = call.result is root and not weighted and call.options.get("reduction") in (None, "mean")
+        target = call.target if call.name in ("cross_entropy", "nll_loss") and plain else None
+        if target is not None and isinstance(target.array, np.ndarray) and target.dtype.kind in "iu":
+            found.update(target.array[target.array != call.options.get("ignore_index", -100)].ravel().tolist())
+    return found
+
+
+def guessing(labels: Counter[int]) -> float:
+    """The cross-entropy of somebody who knows how frequent each class is, and nothing of the input.
+
+    It is 0 where there are too few labels to know that.
+
+    >>> f"{guessing(Counter({0: 50, 1: 50})):.4f}"
+    '0.6931'
+    """
+    if labels.total() < ENOUGH * len(labels):
+        return 0.0
+    shares = np.array([*labels.values()], np.float64) / max(labels.total(), 1)
+    return float(-(shares * np.log(shares)).sum())
 
 
 def describe(operation: Operation) -> str:

@@ -1,5 +1,6 @@
 """Where a value comes from, past the operations that only move numbers about; and what kind of numbers it holds."""
 
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,14 @@ MOVING = frozenset((
 ))  # fmt: skip
 
 WRITING = frozenset(("write", "replace"))  # the value before, then the part that takes its place
+SIGMOIDS = frozenset(("sigmoid", "hardsigmoid"))
 JOINING = WRITING | {"stack", "cat"}
 
 
-def origin(value: Value | None) -> Operation | None:
+def origin(value: Value | None, past: Container[str] = MOVING) -> Operation | None:
     """The operation that computed a value, past those that only reshape, select or convert it."""
     maker = None if value is None else value.maker
-    while maker is not None and maker.op in MOVING and maker.inputs:
+    while maker is not None and maker.op in past and maker.inputs:
         maker = maker.inputs[0].maker
     return maker
 
@@ -41,6 +43,34 @@ def unscaled(value: Value | None) -> Value | None:
     while maker is not None and maker.op in ("mul", "div") and maker.inputs[-1].size == 1:
         value, maker = maker.inputs[0], origin(maker.inputs[0])
     return value
+
+
+def is_sigmoid(operation: Operation) -> bool:
+    """Whether an operation is a sigmoid, also one written out: `1 / (1 + exp(-x))`, `exp(x) / (exp(x) + 1)`."""
+    if operation.op in SIGMOIDS:
+        return True
+    if operation.op == "mul" and _is_one(operation.inputs[-1]):  # 1 / x is a reciprocal, times 1
+        maker = operation.inputs[0].maker
+        return maker is not None and is_sigmoid(maker)
+    if operation.op == "div":
+        above = operation.inputs[0]
+        made = origin(above)
+        return (_is_one(above) or (made is not None and made.op == "exp")) and _is_one_more(operation.inputs[1])
+    inverse = operation.op == "reciprocal" or (operation.op == "pow_number" and operation.params == (-1,))
+    return inverse and _is_one_more(operation.inputs[0])
+
+
+def _is_one_more(value: Value) -> bool:
+    """Whether a value is an exponential plus one."""
+    maker = value.maker
+    if maker is None or maker.op != "add":
+        return False
+    makers = [origin(part) for part in maker.inputs]
+    return any(_is_one(part) for part in maker.inputs) and any(made is not None and made.op == "exp" for made in makers)
+
+
+def _is_one(value: Value) -> bool:
+    return isinstance(value.array, np.ndarray) and value.parameter is None and bool((value.array == 1).all())
 
 
 def numbers(value: Value | None) -> Any:

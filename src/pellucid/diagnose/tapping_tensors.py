@@ -83,9 +83,20 @@ def _data(trace: Trace, original: Any) -> Any:
     def assign(self: Tensor, value: Tensor) -> None:
         original.fset(self, value)
         trace._note_initialisation(self)
-        trace._note_update_by_hand(self)
+        computed = isinstance(value, Tensor) and _is_computed(trace, value)
+        trace._note_update_by_hand(self, steps=not computed)
+        if computed:
+            trace.rebuilt([value], "data", self)  # such as the weights that one network makes for another
 
     return property(read, assign)
+
+
+def _is_computed(trace: Trace, tensor: Tensor) -> bool:
+    """Whether a tensor's numbers were computed of what learns, and not by a rule that changes parameters."""
+    value = trace.value_of(tensor)
+    if value.maker is not None and value.maker.leaves_graph and value.maker.inputs:
+        value = value.maker.inputs[0]  # p.data = w.data, p.data = w.detach()
+    return value.requires_grad and value.parameter is None and value.maker is not None
 
 
 def _grad(trace: Trace, original: Any) -> Any:

@@ -4,6 +4,7 @@ from pellucid.diagnose.ledger import CutRule, Loss, owner
 from pellucid.diagnose.rules.rule import Rule
 
 WORDS = {"detach": "detach()", "detach_": "detach_()", "data": ".data"}
+FUNCTIONAL = "+ F.linear(x, weight)\n(of a whole module: torch.func.functional_call(module, {name: tensor}, x))"
 
 
 class Detached(CutRule, Rule):
@@ -28,6 +29,8 @@ class Detached(CutRule, Rule):
         better = better.replace(".data", "")
         if better == source:
             return "use the tensor itself here, with its history"
+        if source.partition(" = ")[0].endswith(".data"):
+            return "use what was computed itself, not a parameter that its numbers are put into:\n" + FUNCTIONAL
         name, assigned, value = better.partition(" = ")
         if name == value or (not assigned and source.endswith(".detach_()")):
             return f"keep the history: leave this line out\n- {source}"

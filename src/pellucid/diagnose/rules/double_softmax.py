@@ -4,10 +4,12 @@ from collections.abc import Iterable, Iterator
 
 from pellucid.diagnose.events import Operation, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
-from pellucid.diagnose.origins import are_probabilities, class_axis, numbers, origin, origin_of_parts, unscaled
+from pellucid.diagnose.origins import MOVING, are_probabilities, class_axis, numbers, origin, origin_of_parts, unscaled
 from pellucid.diagnose.rewriting import without_call
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
+
+PICKING = MOVING | {"take_along", "neg", "mean", "mean_all", "sum_all"}  # from scores to the one of the label
 
 
 class DoubleSoftmax(Rule):
@@ -41,6 +43,7 @@ class DoubleSoftmax(Rule):
             made = origin(unscaled(operation.inputs[0]))
             if made is not None and made.op == "softmax" and operation in done.toward_loss:
                 yield made, operation.spot
+        yield from _by_hand(done)
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         for first, second, times, since in self.seen.values():
@@ -120,6 +123,16 @@ for step in range(6):
         confidence = torch.softmax(logits, dim=1).max().item()
 """,
     )
+
+
+def _by_hand(done: Pass) -> Iterator[tuple[Operation, Spot]]:
+    """Cross-entropies written out, `logsumexp(x) - x[label]`, where x is a softmax already."""
+    for operation in done.of(("sub", "add")) if "logsumexp" in done.names else ():
+        makers = [origin(value, PICKING) for value in operation.inputs]
+        sums = [made for made in makers if made is not None and made.op == "logsumexp"]
+        first = origin(sums[0].inputs[0]) if sums else None
+        if first is not None and first.op == "softmax" and first in makers and operation in done.toward_loss:
+            yield first, sums[0].spot
 
 
 def _without(code: str) -> str:

@@ -171,16 +171,18 @@ def _exploded(measured: Profile, norm: float) -> tuple[float, str, Spot, Operati
     ratio, what = 0.0, ""
     if len(layers.norms) >= LAYERS and layers.ratio >= LARGE and layers.gradual(falling=False):
         ratio, what = layers.ratio, f"over {len(layers.norms)} layers"
-    for chain in measured.repeated.values():
-        if chain.ratio >= max(GROWING if norm >= NORM else REPEATED, ratio):
-            ratio, what = chain.ratio, f"over {len(chain.norms)} steps of the recurrence"
+    least = max(GROWING if norm >= NORM else REPEATED, ratio)
+    recurrences = sorted((c for c in measured.repeated if c.ratio >= least), key=lambda c: c.ratio, reverse=True)
+    if recurrences:
+        ratio, what = recurrences[0].ratio, f"over {len(recurrences[0].norms)} steps of the recurrence"
     for operation, chain in measured.inside:
         if chain.ratio >= max(GROWING if norm >= NORM else REPEATED, ratio):
             steps = f"over {len(chain.norms)} steps of the recurrent layer"
             return chain.ratio, steps, operation.spot, operation
-    if ratio and measured.gains:
-        spot = max(measured.gains, key=lambda s: measured.gains[s])
-        return ratio, what, spot, measured.operations[spot]
+    gains, operations = measured.along(recurrences) if ratio else ({}, {})
+    if gains:
+        spot = max(gains, key=gains.__getitem__)
+        return ratio, what, spot, operations[spot]
     if layer is not None and inside >= INSIDE:
         return inside, "inside the recurrent layer", layer.spot, layer
     return None

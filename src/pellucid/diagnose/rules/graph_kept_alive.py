@@ -10,6 +10,7 @@ from pellucid.diagnose.carried import (
     carried_over,
     entrance,
     loss_appended_at,
+    renewing,
     result_appended_at,
 )
 from pellucid.diagnose.events import Backward, Pass
@@ -47,7 +48,7 @@ class GraphKeptAlive(Rule):
         began = trace.step_began()
         self.adding.update({operation.spot for operation in accumulators(done, began)})
         operation = carried_over(done, began)
-        carried = None if operation is None else entrance(operation, began)
+        carried = None if operation is None else entrance(renewing(operation, done, began), began)
         if carried is not None:
             self.carried_in[carried] += 1
         failed = done.backward is not None and isinstance(done.backward.error, (FreedGraphError, InplaceError))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from pellucid.diagnose.events import Operation, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
-from pellucid.diagnose.origins import origin, origin_of_parts
+from pellucid.diagnose.origins import is_sigmoid, origin, origin_of_parts
 from pellucid.diagnose.rewriting import without_call
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
@@ -12,7 +12,6 @@ from pellucid.diagnose.trace import Trace
 LOGITS_LOSSES = (
     "binary_cross_entropy_with_logits", "cross_entropy", "multilabel_soft_margin_loss", "soft_margin_loss",
 )  # fmt: skip
-SIGMOIDS = ("sigmoid", "hardsigmoid")
 
 
 class SigmoidBeforeLogitsLoss(Rule):
@@ -34,7 +33,7 @@ class SigmoidBeforeLogitsLoss(Rule):
     def _pairs(self, done: Pass) -> Iterator[tuple[Operation, Spot, str]]:
         for call in done.losses:
             made = origin_of_parts(call.input)
-            if call.name in LOGITS_LOSSES and made is not None and made.op in SIGMOIDS:
+            if call.name in LOGITS_LOSSES and made is not None and is_sigmoid(made):
                 yield made, call.spot, call.name
         for operation in done.of(("sigmoid", "log_sigmoid")):
             made = origin(operation.inputs[0])

@@ -1,13 +1,14 @@
 """vanishing-gradient: gradients shrink by orders of magnitude towards the input."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pellucid.diagnose.depth import Chain, Profile, profile
 from pellucid.diagnose.events import Operation, Pass
 from pellucid.diagnose.finding import Finding, Spot
-from pellucid.diagnose.measures import describe, is_weighted, progress
+from pellucid.diagnose.measures import describe, guessing, is_weighted, labels_of, progress
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
@@ -17,6 +18,7 @@ TINY = 1e-7  # the same when the inputs of the layers shrink, too
 REPEATED = 1e-12  # over the steps of a recurrence, when the loss gets no better
 FAST = 1e-6  # the same where every step
 STEEP = 0.25  # keeps less than this
+GUESSED = 0.98  # of the loss that guessing by the frequency of the classes has: nothing is known of the input
 
 
 @dataclass
@@ -48,8 +50,8 @@ class VanishingGradient(Rule):
     Deep stacks of sigmoid (its slope is at most 1/4) or of weights that are too small do it, and so do the many steps
     of a simple recurrent network. Early layers whose gradients are ten or a hundred times smaller are healthy, and so
     are residual networks; here they are ten thousand times smaller or worse, a little with every layer, in most of the
-    passes. A recurrence forgets early steps by nature: it counts only when the loss gets no better, and sooner when
-    there are weights that learn by its first step alone.
+    passes. A recurrence forgets early steps by nature: it counts only when the loss gets no better (or no better than
+    guessing), and sooner when there are weights that learn by its first step alone.
     """
 
     code = "vanishing-gradient"
@@ -58,6 +60,7 @@ class VanishingGradient(Rule):
     def __init__(self) -> None:
         self.seen: list[Seen] = []
         self.looks = 0
+        self.labels: Counter[int] = Counter()
 
     def look(self, done: Pass, trace: Trace) -> None:
         if done.backward is None or done.bad or done.bad_gradients:
@@ -68,16 +71,22 @@ class VanishingGradient(Rule):
         if chain is None:
             return
         known = [seen.operation for seen in self.seen if seen.recurrent == recurrent]  # the first of a kind is told
-        blamed = known[0] if known else layer or _steepest(measured)
+        blamed = known[0] if known else layer or _steepest(measured, recurrent)
         if blamed is not None:
+            self.labels.update(labels_of(done))
             self.seen.append(Seen(done.number, chain.ratio, len(chain.norms), recurrent, blamed.spot, blamed))
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         if len(trace.backwards) > 2 and not trace.updates:  # nobody trains: gradients are looked at or timed
             return
-        seen = [s for s in self.seen if not s.recurrent or progress(trace).improved > 0.9]
+        seen = [s for s in self.seen if not s.recurrent or self._is_stuck(trace)]
         if seen and 2 * len(seen) > self.looks and (self.looks > 1 or seen[0].ratio < TINY):
             yield self.finding(seen[0], len(seen))
+
+    def _is_stuck(self, trace: Trace) -> bool:
+        """Whether the loss gets no better, or no better than by guessing classes as often as they come."""
+        went = progress(trace)
+        return went.improved > 0.9 or went.last > GUESSED * guessing(self.labels) > 0
 
     def finding(self, first: Seen, passes: int) -> Finding:
         what = "steps of the recurrence" if first.recurrent else "layers"
@@ -235,15 +244,19 @@ def _vanished(measured: Profile) -> tuple[Chain | None, bool, Operation | None]:
         if _faded(chain):
             return chain, True, operation
     deep = len(layers.norms) >= LAYERS and _fell(measured)
-    chains = [layers] if deep else measured.repeated.values()
-    fallen = next((c for c in chains if deep or _faded(c) or (measured.starved and c.ratio < TINY)), None)
-    return fallen, not deep, None
+    chains = [layers] if deep else _fallen(measured)
+    return (chains[0] if chains else None), not deep, None
 
 
-def _steepest(measured: Profile) -> Operation | None:
+def _fallen(measured: Profile) -> list[Chain]:
+    """The recurrences that lose their gradient."""
+    return [chain for chain in measured.repeated if _faded(chain) or (measured.starved and chain.ratio < TINY)]
+
+
+def _steepest(measured: Profile, recurrent: bool) -> Operation | None:
     """The operation that loses most, on the line that loses most."""
-    gains = measured.gains
-    return measured.operations[min(gains, key=lambda spot: gains[spot])] if gains else None
+    gains, operations = measured.along(_fallen(measured) if recurrent else ())
+    return operations[min(gains, key=gains.__getitem__)] if gains else None
 
 
 def _faded(chain: Chain) -> bool:
