@@ -13,11 +13,11 @@ from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
 EXPONENTIALS = frozenset(("exp", "exp2", "pow", "pow_number", "pow_of_number"))
-PRODUCTS = frozenset(("mul", "div"))
+PRODUCTS = frozenset(("mul", "div", "mul_number", "div_number"))
 MIXED = frozenset(("mm", "mv", "matmul", "bmm", "dot", "linear"))
 REDUCED = frozenset(("prod", "prod_all", "cumprod"))
 VANISHING = EXPONENTIALS | PRODUCTS | MIXED | REDUCED
-SCALING = frozenset(("mul", "div", "mean", "mean_all", "mse_loss", "pow_number", "mm", "linear", "linear_with_bias"))
+SCALING = PRODUCTS | frozenset(("mean", "mean_all", "mse_loss", "pow_number", "mm", "linear", "linear_with_bias"))
 NEARLY_ALL = 0.95  # the share of zeros that is a finding by itself
 MASKED = -1e8  # an exponent below this is a mask
 BEGINNING = 8  # later than this a squared error may well be too small
@@ -215,13 +215,16 @@ def _lost_numbers(operation: Operation) -> Any:
     if operation.op in ("exp", "exp2"):
         return zero & (given > MASKED)
     operands = [_factor(value) for value in operation.inputs]
+    if operation.op in ("mul_number", "div_number"):
+        operands.append(np.float64(operation.params[0]))  # as it was written: in float16 it may be 0 itself
     if any(operand is None for operand in operands):
         return None
     if operation.op in MIXED:  # a sum may well be zero; this one is because every product is too small
         largest = [float(np.abs(operand).max()) for operand in operands[:2]]
         return zero & (0 < largest[0] * largest[1] < float(np.finfo(operation.output.dtype).tiny))
     for number, operand in enumerate(operands):
-        fine = np.isfinite(operand) if number and operation.op == "div" else np.isfinite(operand) & (operand != 0)
+        divides = number > 0 and operation.op in ("div", "div_number")
+        fine = np.isfinite(operand) if divides else np.isfinite(operand) & (operand != 0)
         zero = zero & np.broadcast_to(fine, zero.shape)
     return zero
 
@@ -263,7 +266,7 @@ def _is_error(operation: Operation, done: Pass) -> bool:
 
 
 def _vanished(flow: Flow) -> bool:
-    half = isinstance(flow.gradient, np.ndarray) and flow.gradient.dtype.itemsize == 2
+    half = isinstance(flow.gradient, (np.ndarray, np.generic)) and flow.gradient.dtype.itemsize == 2
     return half and flow.incoming > 0 and flow.outgoing == 0 and flow.outgoing_size > 0
 
 
