@@ -473,6 +473,57 @@ def test_a_spike_gives_way_to_a_nan(tmp_path):
     assert read_record(tmp_path / "f").cause.kind == "non-finite"
 
 
+def scaled_loop(path, steps=60, bad=None, applied=None, init_scale=2.0**24):
+    """The same in half precision with a GradScaler, whose first scale is far too large; the recorder."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    scaler = torch.amp.GradScaler("cpu", init_scale=init_scale, growth_interval=15)
+    with Recorder(model, optimizer, path) as recorder:
+        for step in range(1, steps + 1):
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = model(torch.randn(6, 4)).float().square().mean() + 1
+            loss = loss if bad is None else bad(step, loss)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer) if applied is None else applied(optimizer)
+            scaler.update(None if applied is None else 2.0**24)
+    return recorder, scaler
+
+
+def test_an_overflow_that_a_scaler_leaves_out_is_no_fault(tmp_path):
+    recorder, scaler = scaled_loop(tmp_path / "f")
+    assert scaler.get_scale() < 2.0**20, "the scaler has left out steps"
+    assert not (tmp_path / "f").exists() and recorder.number == 61
+
+
+def test_a_fault_after_steps_that_a_scaler_left_out_is_recorded(tmp_path):
+    scaled_loop(tmp_path / "f", bad=lambda step, loss: (loss * 0).log() if step == 50 else loss)
+    record = read_record(tmp_path / "f")
+    assert [step.number for step in record.steps] == [48, 49, 50] and record.cause.text == "the loss is -inf"
+    assert replay(tmp_path / "f").exact
+
+
+def test_a_fault_at_every_scale_is_recorded_when_the_scaler_has_none_left(tmp_path):
+    scaled_loop(tmp_path / "f", bad=lambda step, loss: loss + (loss - loss).sqrt(), init_scale=2.0**4)
+    record = read_record(tmp_path / "f")
+    assert record.steps[-1].number == 5  # 16, 8, 4, 2, and then 1: it is not the scale
+    assert replay(tmp_path / "f").finding.code == "sqrt-at-zero"
+
+
+@pytest.mark.parametrize("applied", [lambda optimizer: optimizer.step(), lambda optimizer: None], ids=["step", "none"])
+def test_an_overflow_that_no_scaler_leaves_out_is_recorded(tmp_path, applied):
+    scaled_loop(tmp_path / "f", steps=1, applied=applied)
+    record = read_record(tmp_path / "f")
+    assert "0.weight is" in record.cause.text and [step.number for step in record.steps] == [1]
+    assert replay(tmp_path / "f").finding.code == "overflow"
+
+
+def test_a_growing_scale_is_no_spike(tmp_path):
+    _, scaler = scaled_loop(tmp_path / "f", init_scale=2.0)
+    assert scaler.get_scale() == 32.0 and not (tmp_path / "f").exists()
+
+
 def test_a_file_that_cannot_be_written_does_not_stop_training(tmp_path, capsys):
     loop(tmp_path / "missing" / "f", bad=lambda step, loss: (loss * 0).log() if step == 5 else loss)
     assert "was not written" in capsys.readouterr().err

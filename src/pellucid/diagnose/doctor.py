@@ -99,10 +99,13 @@ class doctor:
         looked = done.number < CLOSELY or _sampled(done.number) or (bad and self._failed < PATIENCE)
         if looked:
             self.trace.measure(done)
-        self._failed = self._failed + 1 if bad or done.bad_gradients else 0
-        self._patience = LONGER if _changes(done) else PATIENCE
-        if looked:
-            self._all_look(done)
+        if event is not None and done.scaled_out_of_range:
+            self.trace.loop.remove(event)  # the scaler leaves its step out
+        else:
+            self._failed = self._failed + 1 if bad or done.bad_gradients else 0
+            self._patience = LONGER if _changes(done) else PATIENCE
+            if looked:
+                self._all_look(done)
         self._stop_if_enough(done.number + 1)
 
     def _all_look(self, done: Pass) -> None:

@@ -224,7 +224,7 @@ class OptimizerInfo:
     place: Place
     order: int
     parameters: list[Parameter] = field(default_factory=list)
-    steps: int = 0
+    steps: int = 0  # made, or left out by a GradScaler
     rate: float = 0.0  # the learning rate it was made with
     born: int = field(default_factory=tick)  # when it was made, in ticks of the engine
     late: bool = False  # it was made before the doctor came: its place is that of its first use
@@ -285,6 +285,13 @@ class Update(Event):
 
 
 @dataclass(slots=True, eq=False)
+class LeftOut(Event):
+    """A step that a GradScaler has left out."""
+
+    optimizer: OptimizerInfo
+
+
+@dataclass(slots=True, eq=False)
 class Cleared(Event):
     """Gradients were forgotten: `zero_grad()`, `p.grad = None`, `p.grad.zero_()`."""
 
@@ -342,6 +349,17 @@ class Pass:
         self.bad: list[Operation] = []  # operations in which bad numbers begin, in their order
         self.shared: dict[Any, Any] = {}  # what rules have measured for each other: see `once` of measures.py
         self.bad_gradients: list[Flow] = []  # gradients that are not finite though the one coming in was
+        self.scale = 1.0  # by which a GradScaler has multiplied the loss
+
+    @property
+    def scaled_out_of_range(self) -> bool:
+        """Whether a GradScaler's scale has made numbers infinite: all bad ones begin in half precision.
+
+        The scaler then leaves the step out and scales less; nothing is wrong with the program. Ask after `measure`.
+        """
+        forward = [op.output.dtype for op in self.bad if op.recorded]
+        begin = [*forward, *[getattr(flow.gradient, "dtype", None) for flow in self.bad_gradients]]
+        return self.scale > 1.0 and bool(begin) and all(dtype == np.float16 for dtype in begin)
 
     @cached_property
     def uses(self) -> dict[Value, list[Operation]]:

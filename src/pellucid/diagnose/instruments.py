@@ -6,6 +6,7 @@ Each instrument is installed on a class or a module and taken away again; nothin
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from pellucid.core.tensor import Leaf, Tensor
 from pellucid.core.views import current_node
 from pellucid.diagnose.events import ModeSwitch, Replaced, Scheduled
 from pellucid.diagnose.events import Parameter as Known
+from pellucid.diagnose.scaling import scaler_instruments
 from pellucid.diagnose.tapping import Wrapper, copies, of_ours, replaced, route_here, tensors_in, user_place
 from pellucid.diagnose.tapping_tensors import heard_backward, tensor_instruments
 from pellucid.diagnose.trace import Trace
@@ -39,7 +41,9 @@ LOSSES = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_lo
 def listening(trace: Trace) -> Iterator[None]:
     """Let a trace hear everything that happens inside the block."""
     with ExitStack() as stack:
-        for owner, name, wrapper in (*tensor_instruments(trace), *_modules(trace), *_loop(trace), *_losses(trace)):
+        scalers = scaler_instruments(trace.scaled, trace.left_out)
+        heard = chain(tensor_instruments(trace), _modules(trace), _loop(trace), _losses(trace), scalers)
+        for owner, name, wrapper in heard:
             stack.enter_context(replaced(owner, name, wrapper))
         stack.enter_context(_steps(trace))
         stack.enter_context(modes.switched(observers=(*modes.current().observers, trace)))

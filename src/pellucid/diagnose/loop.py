@@ -18,6 +18,7 @@ from pellucid.diagnose.events import (
     Backward,
     Cleared,
     Event,
+    LeftOut,
     OptimizerInfo,
     Parameter,
     Pass,
@@ -80,7 +81,7 @@ class Loop(Values):
         graph = oldest_first(_node_of(root)) if self._reaches_back else []
         inner = [each for each in graph if not isinstance(each, Leaf)]
         began = bisect_right(self._pass_ticks, inner[0].born) - 1 if inner else self.open.number
-        loss = _sum_of(array) if isinstance(array, np.ndarray) else nan
+        loss = _sum_of(array) / self.open.scale if isinstance(array, np.ndarray) else nan
         held = frozenset(p for p, tensor in self._alive() if _has_gradient(tensor))
         event = Backward(
             here(), self._count(), self.open.number, loss, tuple(array.shape), value, len(graph),
@@ -230,6 +231,16 @@ class Loop(Values):
         self._inside_step = False
         info.steps += 1
         self.loop.append(self._update(info, before, rate))
+
+    def scaled(self, scale: float) -> None:
+        """A GradScaler has multiplied a loss."""
+        self.open.scale = scale
+
+    def left_out(self, optimizer: Any) -> None:
+        """A GradScaler has left out a step, as gradients are not finite."""
+        info = self.optimizer_of(optimizer, here(), late=True)
+        info.steps += 1
+        self.note(LeftOut, info)
 
     def _update(self, info: OptimizerInfo | None, before: dict[Parameter, Any], rate: float) -> Update:
         changed, with_gradient, largest, change, total, finite = set(), set(), 0.0, 0.0, 0.0, True

@@ -11,7 +11,8 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import chain
 from types import TracebackType
 from typing import Any
@@ -21,11 +22,13 @@ import numpy as np
 from pellucid.core import aliasing, modes
 from pellucid.core.departures import RUNS
 from pellucid.core.provenance import PACKAGE_FOLDER, Place, here, warn
-from pellucid.core.tensor import Handle, Tensor
+from pellucid.core.tensor import Tensor
 from pellucid.diagnose.flight import Cause, bare_name, write_record
 from pellucid.diagnose.modules import roots_of
+from pellucid.diagnose.scaling import scaler_instruments
 from pellucid.diagnose.snapshots import Arrangement, written_since
 from pellucid.diagnose.tape import Entry, Given, Tape, keeps_values, transcribed, without_nodes
+from pellucid.diagnose.tapping import replaced
 from pellucid.nn.modules.module import Module
 from pellucid.ops.streams import default_generator
 from pellucid.optim.optimizer import Optimizer, register_optimizer_step_post_hook
@@ -122,23 +125,24 @@ class Recorder:
     # --- the block
 
     def __enter__(self) -> "Recorder":
-        self._before = modes.MODE.get()
-        mode = self._before or modes.NORMAL
-        modes.install(replace(mode, observers=(*mode.observers, self.tape)))
-        self._hook: Handle = register_optimizer_step_post_hook(self._after_step)
-        self._old_handler = None
-        if hasattr(signal, "SIGQUIT") and threading.current_thread() is threading.main_thread():
-            self._old_handler = signal.signal(signal.SIGQUIT, self._on_signal)
+        with ExitStack() as block:
+            block.enter_context(modes.switched(observers=(*modes.current().observers, self.tape)))
+            block.callback(register_optimizer_step_post_hook(self._after_step).remove)
+            for owner, name, wrapper in scaler_instruments(self._scaled, self._left_out):
+                block.enter_context(replaced(owner, name, wrapper))
+            if hasattr(signal, "SIGQUIT") and threading.current_thread() is threading.main_thread():
+                before = signal.signal(signal.SIGQUIT, self._on_signal)
+                block.callback(signal.signal, signal.SIGQUIT, signal.SIG_DFL if before is None else before)
+            self._block = block.pop_all()
         self._begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        modes.MODE.set(self._before)
-        self._hook.remove()
-        if self._old_handler is not None:
-            signal.signal(signal.SIGQUIT, self._old_handler)
+        self._block.close()
+        if self.waiting is not None:  # no scaler has left this out
+            self._trigger(self.waiting)
         if kind is not None and not issubclass(kind, (SystemExit, GeneratorExit)):
             self._trigger(Cause("exception", f"{kind.__name__} left the recorded block", _raised_at(trace)))
 
@@ -160,6 +164,8 @@ class Recorder:
         self.filled: set[int] = set()  # the leaves to which backward has brought gradients
         self.graded: list[int] = []
         self.squares = 0.0
+        self.scale = 1.0  # by which a GradScaler has multiplied the losses
+        self.waiting: Cause | None = None  # a fault that a GradScaler may yet leave out
 
     def _after_backward(self, tensors: list[Tensor], parameters: list[Tensor | None]) -> None:
         """The one look per step at the loss and at the size of the gradients."""
@@ -167,13 +173,29 @@ class Recorder:
         self.losses.append(np.array(loss))
         gradients = self._gradients(parameters)
         self.graded, self.squares = list(gradients), squares_of(gradients.values())
-        value = float(loss.real) if loss.size == 1 else 0.0
+        value = float(loss.real) / self.scale if loss.size == 1 else 0.0
         if not math.isfinite(value):
-            self._trigger(Cause("non-finite", f"the loss is {value:g}", self._backward_spot()))
+            self._found(Cause("non-finite", f"the loss is {value:g}", self._backward_spot()))
         elif not math.isfinite(self.squares) and (bad := self._bad_gradient()):
-            self._trigger(Cause("non-finite", f"the gradient of {bad}", self._backward_spot()))
+            self._found(Cause("non-finite", f"the gradient of {bad}", self._backward_spot()))
         elif self.spike is not None and loss.size == 1:
             self._look_for_spike(value)
+
+    def _found(self, cause: Cause) -> None:
+        """Numbers are not finite: a fault, unless it is an overflow by which a GradScaler finds its scale."""
+        if self.scale > 1.0:
+            self.waiting = cause
+        else:
+            self._trigger(cause)
+
+    def _scaled(self, scale: float) -> None:
+        """A GradScaler has multiplied a loss."""
+        self.scale = scale
+
+    def _left_out(self, optimizer: Optimizer) -> None:
+        """A GradScaler has left a step out, by design: that ends it, too."""
+        self.waiting = None
+        self._after_step(optimizer, (), {})
 
     def _backward_spot(self) -> str:
         return "" if self.tape.walked is None else _spot(self.tape.walked)
@@ -231,8 +253,11 @@ class Recorder:
                 without_nodes(step.log)
             self.steps.append(step)
             self._fit()
-        self.number += 1
+        waiting = self.waiting
         self._begin()
+        if waiting is not None:  # the step was made all the same, and is in the ring
+            self._trigger(waiting)
+        self.number += 1
 
     def _recorded(self) -> Step:
         """The step so far."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from pellucid.diagnose.events import Backward, Cleared, OptimizerInfo, Parameter, Pass, Update, Value
+from pellucid.diagnose.events import Backward, Cleared, LeftOut, OptimizerInfo, Parameter, Pass, Update, Value
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.naming import plural
 from pellucid.diagnose.rules.rule import Rule
@@ -56,8 +56,8 @@ class MissingStep(Rule):
         for event in trace.loop:
             if isinstance(event, Backward) and event.reached and not (event.inside_step or event.asked):
                 waiting[event] = set(event.reached)
-            elif isinstance(event, Update):
-                applied = event.with_gradient
+            elif isinstance(event, (Update, LeftOut)):
+                applied = event.with_gradient if isinstance(event, Update) else set(event.optimizer.parameters)
                 waiting = {each: left for each, left in waiting.items() if not left & applied}
             elif isinstance(event, Cleared):
                 for each in list(waiting):
