@@ -39,8 +39,8 @@ __all__ = ["Recorder", "Step", "record_script"]
 ndarray = np.ndarray
 MEGABYTE = 1_000_000
 RANK = {"spike": 1, "exception": 2, "non-finite": 3, "signal": 4, "asked": 4}  # a file gives way to a higher one only
-SMALL = 1 << 16  # elements; the squares of arrays up to that are summed together
-LINE = 4096  # elements whose squares the BLAS sums at a time
+LONG = 1 << 16  # elements of an array for which the BLAS wakes its threads: its squares are summed in lines of
+LINE = 4096  # elements, 30 µs for 112 000 instead of 90
 ENOUGH, MANY = 10, 50  # losses before a spike is looked for, and losses that are remembered
 
 
@@ -202,13 +202,15 @@ class Recorder:
 
     def _gradients(self, parameters: list[Tensor | None]) -> dict[int, np.ndarray]:
         """The gradients that this step has given its leaves, by key; others may have some that are left from before."""
-        tape, arrays = self.tape, {}
-        self.filled.update(RUNS[-1][3])
+        tape, filled = self.tape, self.filled
+        filled.update(RUNS[-1][3])
         others = [(leaf.slot, leaf.tensor()) for leaf in tape.given if leaf.grad]
-        for key, tensor in chain(zip(tape.arranged.slots, parameters, strict=True), others):
-            grad = None if tensor is None or key not in self.filled else tensor._grad
-            if grad is not None and type(grad.array) is ndarray:
-                arrays[key] = grad.array
+        arrays = {
+            key: grad.array
+            for key, tensor in chain(zip(tape.arranged.slots, parameters, strict=True), others)
+            if tensor is not None and key in filled and (grad := tensor._grad) is not None
+            if type(grad.array) is ndarray
+        }
         first = len(self.losses) == 1 and aliasing.latest > tape.began
         if first and any(written_since(array, tape.began) for array in arrays.values()):  # added to, not made anew
             tape.note("gradients of an earlier step were still in .grad: gradients are not compared")
@@ -357,17 +359,16 @@ def squares_of(arrays: Iterable[np.ndarray]) -> float:
     >>> squares_of([np.array([3.0, 4.0]), np.ones((2, 2))])
     29.0
     """
-    total, small = 0.0, []
+    parts = []
     for array in arrays:
-        if array.size <= SMALL and array.dtype.char == "f":
-            small.append(array)
-        else:
-            total += _squares(array.reshape(-1))
-    return total + _squares(np.concatenate(small, axis=None)) if small else total
+        flat = array.reshape(-1)
+        # Mostly: without a call, and one by one: all of them in a row, to be summed at once, take 8 µs more for 29.
+        parts.append(flat.dot(flat) if flat.size <= LONG and flat.dtype.char in "fd" else _rarer_squares(flat))
+    return sum(map(float, parts))
 
 
-def _squares(flat: np.ndarray) -> float:
-    """The same of one array, in lines so short that the BLAS does not wake its threads: 30 µs for 112 000, not 90."""
+def _rarer_squares(flat: np.ndarray) -> float:
+    """The same of one array that is long, complex, or of short floats."""
     if flat.dtype.kind == "c":
         flat = np.ascontiguousarray(flat).view(flat.real.dtype)  # real and imaginary parts side by side
     elif flat.dtype.itemsize <= 2:

@@ -31,6 +31,7 @@ class Arrangement:
         self.kinds = list(dict.fromkeys(array.dtype for array in self.arrays))
         self.flat = [[array.reshape(-1) for array in self.arrays if array.dtype == kind] for kind in self.kinds]
         self.spare: list[np.ndarray] = []  # the snapshot of a step that nobody needs any more
+        self.outdated = False  # a parameter was found to be gone or to have other memory
 
     def living(self) -> list[Tensor | None] | None:
         """The parameters (None: it is gone), if every one that is alive still has its memory.
@@ -40,7 +41,10 @@ class Arrangement:
         found: list[Tensor | None] = []
         for reference, array in zip(self.tensors, self.arrays, strict=True):
             tensor = reference()
-            if tensor is not None and (tensor.array is not array or tensor.node is None):
+            if tensor is None:
+                self.outdated = True
+            elif tensor.array is not array or tensor.node is None:
+                self.outdated = True
                 return None
             found.append(tensor)
         return found
@@ -87,9 +91,11 @@ class Parameters:
         self.known[born] = tensor
 
     def arrange(self) -> Arrangement:
-        """The arrangement for the next step: the same one, unless parameters are new, gone or have other memory."""
-        now = self.now.living()
-        if len(self.known) != len(self.now.tensors) or now is None or any(tensor is None for tensor in now):
+        """The arrangement for the next step: the same one, unless parameters are new, gone or have other memory.
+
+        What has happened since `living` last looked shows when it looks again, before the step is counted on.
+        """
+        if len(self.known) != len(self.now.tensors) or self.now.outdated:
             self.now = Arrangement(self.known)
             self.known = {born: self.known[born] for born in self.now.slots}
         return self.now

@@ -389,7 +389,8 @@ def without_nodes(log: dict[int, Any]) -> None:
 
 def keeps_values(log: dict[int, Any]) -> bool:
     """Whether a node in a log still holds what it kept for backward: no walk came by, or one that retains the graph."""
-    return any(type(said) is tuple and said[0].keeps and type(said[2].saved) is not Freed for said in log.values())
+    lines = [said for said in log.values() if type(said) is tuple]
+    return bool([line for line in lines if line[0].keeps and type(line[2].saved) is not Freed])
 
 
 def copy_of(array: np.ndarray) -> np.ndarray:
