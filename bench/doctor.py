@@ -2,6 +2,7 @@
 
     python bench/doctor.py              every program
     python bench/doctor.py lstm         those whose name contains "lstm"
+    python bench/doctor.py --scripts    whole commands, `pellucid doctor` against `pellucid run`, on healthy scripts
 
 Runs with and without the doctor take turns, each from the making of its model on. Of every step of a run the best time
 counts (noise on a shared machine only ever adds to it), and the mean of these is printed, plain and under the doctor:
@@ -9,12 +10,14 @@ for the first eight passes, which it follows closely, and for those after them, 
 """
 
 import gc
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from statistics import mean
+from pathlib import Path
+from statistics import mean, median
 
 import models
 
@@ -24,6 +27,8 @@ from pellucid.diagnose.doctor import CLOSELY, doctor
 GOAL = 3.0
 STEPS = 28  # of one run: the passes 10 and 20 are among those that the doctor looks at
 SECONDS = 8.0  # for each program
+SCRIPTS = Path(__file__).resolve().parents[1] / "tests" / "doctor_corpus" / "healthy"
+EVERY, ROUNDS = 3, 3  # of the scripts every third one is run, three times each way
 PROGRAMS: dict[str, Callable[..., models.Step]] = {
     "MLP 32-64-64-10, batch 16": partial(models.mlp, sizes=(32, 64, 64, 10), batch=16),
     "MLP 32-64-64-10, batch 16, Adam": partial(models.mlp, sizes=(32, 64, 64, 10), batch=16, kind="Adam"),
@@ -62,7 +67,34 @@ def measure(program: Callable[..., models.Step]) -> tuple[list[float], list[floa
     return [min(times) for times in zip(*plain)], [min(times) for times in zip(*watched)], closely
 
 
+def command(name: str, script: Path) -> float:
+    """The seconds that a command of ours takes on a script, the best of a few rounds."""
+    times = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "pellucid", name, str(script)], capture_output=True, check=True)
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def whole_scripts() -> None:
+    """Print what the doctor costs whole scripts, starting Python and importing included."""
+    times = {script.stem: (command("run", script), command("doctor", script)) for script in chosen()}
+    ratios = {name: after / before for name, (before, after) in times.items()}
+    before, after = (sum(each) for each in zip(*times.values()))
+    worst = max(ratios, key=lambda name: ratios[name])
+    print(f"{len(times)} scripts: {before:.1f} s -> {after:.1f} s: {after / before:.2f} together, "
+          f"{median(ratios.values()):.2f} the middle one, {ratios[worst]:.2f} the worst ({worst})")  # fmt: skip
+
+
+def chosen() -> list[Path]:
+    return sorted(SCRIPTS.glob("*.py"))[::EVERY]
+
+
 def main() -> None:
+    if sys.argv[1:] == ["--scripts"]:
+        whole_scripts()
+        return
     wanted = sys.argv[1].lower() if len(sys.argv) > 1 else ""
     print(f"{'one training step':32} {'first eight passes':^30} {'later passes':^30} (goal {GOAL})")
     for name, program in PROGRAMS.items():

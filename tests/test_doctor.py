@@ -129,6 +129,14 @@ def test_a_crash_without_a_known_cause_is_told(tmp_path):
     assert "train.py:3" in done.stdout
 
 
+def test_a_crash_whose_exception_has_no_text_is_told(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("class Odd(Exception):\n    def __str__(self): raise ValueError\nraise Odd\n")
+    done = run_doctor(str(script))
+    assert done.returncode == 1
+    assert "error[crash] the script stopped here with Odd" in done.stdout and "failed itself" not in done.stdout
+
+
 def test_a_script_that_ends_itself_is_no_finding(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(RULES["missing-zero-grad"].healthy[0] + "\nraise SystemExit(0)\n")

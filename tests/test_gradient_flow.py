@@ -218,6 +218,16 @@ def test_hooks_call_a_function_instead():
         torch.attach_gradient_nan_hooks(model, on_bad="ignore")
 
 
+@pytest.mark.parametrize("tool", ["check_gradient_flow", "find_nan_gradients", "attach_gradient_nan_hooks"])
+def test_what_is_no_model_is_refused_in_words(tool):
+    with pytest.raises(TypeError, match=rf"{tool} looks at a model, an nn.Module, not at list\n.*\n.*nn.ModuleList"):
+        getattr(torch, tool)([nn.Linear(1, 1)])
+    with pytest.raises(TypeError, match="not at NoneType"):
+        getattr(torch, tool)(None)
+    with pytest.raises(TypeError, match="inspect_batch looks at a model"):
+        torch.inspect_batch(lambda x: x, torch.ones(2), torch.sum)
+
+
 def test_a_loss_that_is_infinite_has_no_range():
     data = torch.ones(4, 2), torch.zeros(4, 1)
     report = torch.inspect_batch(torch.nn.Linear(2, 1), data, lambda out, target: (out * 0).log().sum())

@@ -991,6 +991,18 @@ def run(name, source):
     return names["verdict"], filename, line
 
 
+def test_a_number_that_left_before_a_tensor_was_made_is_not_why_it_has_no_gradient():
+    x = torch.ones(3, requires_grad=True)
+    deep = x
+    for _ in range(10):  # more operations than a look at a departing number takes
+        deep = deep * 1.0
+    deep.sum().backward(retain_graph=True)
+    float(deep.sum())
+    del deep
+    verdict, filename, line = run("never used", PROGRAMS["never used"][1])
+    assert (verdict.code, verdict.spot.file, verdict.spot.line) == ("unused-parameter", filename, line), str(verdict)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_cause_and_the_line(name):
     code, source = PROGRAMS[name]

@@ -12,6 +12,7 @@ import numpy as np
 from pellucid.autograd import grad
 from pellucid.core.modes import enable_grad, no_grad
 from pellucid.core.tensor import Tensor
+from pellucid.diagnose.modules import model_for
 from pellucid.diagnose.naming import number
 from pellucid.diagnose.pulling import norm
 from pellucid.nn.modules.module import Module
@@ -99,7 +100,7 @@ def inspect_batch(model: Module, batch: Any, loss_fn: Callable[..., Tensor]) -> 
     >>> report.ok, [each.name for each in report.gradients], model.weight.grad
     (True, ['weight', 'bias'], None)
     """
-    with untouched(model), enable_grad():
+    with untouched(model_for("inspect_batch", model)), enable_grad():
         output, loss = _forward(model, batch, loss_fn)
         parameters = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
         gradients = _gradients(loss, [p for _, p in parameters])

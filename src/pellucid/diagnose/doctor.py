@@ -164,7 +164,7 @@ class doctor:
 
 def unexplained(crash: Crash) -> Finding:
     """A crash that no rule knows the cause of: its own message has to explain it, ours by its lines why and try."""
-    said = str(crash.error).splitlines() or [""]
+    said = crash.said.splitlines() or [""]
     parts = {label: rest.strip() for label, _, rest in (line.strip().partition(":") for line in said[1:])}
     ours = "where" in parts
     return Finding(

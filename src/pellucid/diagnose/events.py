@@ -332,6 +332,14 @@ class Crash:
     spot: Spot
     in_backward: bool
 
+    @property
+    def said(self) -> str:
+        """The exception's message; one that cannot be turned into text says nothing."""
+        try:
+            return str(self.error)
+        except Exception:  # whatever the script's own __str__ raises
+            return ""
+
 
 class Pass:
     """A forward computation and its backward, with everything that was seen on the way."""

@@ -10,6 +10,7 @@ import numpy as np
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Handle, Tensor
 from pellucid.diagnose.batch import BatchReport, inspect_batch
+from pellucid.diagnose.modules import model_for
 from pellucid.diagnose.naming import number
 from pellucid.diagnose.pulling import norm
 from pellucid.errors import AnomalyError, explain
@@ -125,7 +126,8 @@ def check_gradient_flow(model: Module) -> GradientFlow:
     >>> [row.status for row in check_gradient_flow(model)]
     ['NO GRADIENT', 'NO GRADIENT', 'OK', 'OK']
     """
-    return GradientFlow([_row(name, parameter) for name, parameter in model.named_parameters()])
+    named = model_for("check_gradient_flow", model).named_parameters()
+    return GradientFlow([_row(name, parameter) for name, parameter in named])
 
 
 def _row(name: str, parameter: Tensor) -> Row:
@@ -175,7 +177,8 @@ def find_nan_gradients(model: Module) -> list[BadGradient]:
     >>> [str(bad) for bad in find_nan_gradients(layer)]
     ['weight: 0 NaN and 1 Inf among 1 elements', 'bias: 0 NaN and 1 Inf among 1 elements']
     """
-    found = [_counted(name, p._grad.array) for name, p in model.named_parameters() if p._grad is not None]
+    named = model_for("find_nan_gradients", model).named_parameters()
+    found = [_counted(name, p._grad.array) for name, p in named if p._grad is not None]
     return [bad for bad in found if bad.nan or bad.inf]
 
 
@@ -238,6 +241,7 @@ def attach_gradient_nan_hooks(model: Module, on_bad: "OnBad | Literal['raise']" 
     """
     if on_bad != "raise" and not callable(on_bad):
         raise TypeError(f"attach_gradient_nan_hooks: on_bad is 'raise' or a function, not {type(on_bad).__name__}")
+    model_for("attach_gradient_nan_hooks", model)
     return GradientHooks(model, _refuse if on_bad == "raise" else on_bad)
 
 

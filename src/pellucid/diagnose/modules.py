@@ -1,10 +1,27 @@
-"""Which module ran at a moment that is given as a tick: for recordings, which keep ticks and no nodes."""
+"""Modules, as tools ask for them: which one ran at a moment (a tick: recordings keep no nodes), and what is none."""
 
 from typing import Any
 
+from pellucid.core.provenance import here
+from pellucid.errors import explain
 from pellucid.nn.modules.calls import CALLS, path_between, running
+from pellucid.nn.modules.module import Module
 
-__all__ = ["paths_of", "roots_of"]
+__all__ = ["model_for", "paths_of", "roots_of"]
+
+
+def model_for(function: str, given: Any) -> Module:
+    """What a tool was given, if it is a model; else an error that says what it wants."""
+    if isinstance(given, Module):
+        return given
+    several = isinstance(given, (list, tuple, dict)) and any(isinstance(each, Module) for each in given)
+    raise TypeError(
+        explain(
+            f"{function} looks at a model, an nn.Module, not at {type(given).__name__}",
+            here().text,
+            try_="nn.ModuleList([...]) of these models" if several else "the model whose parameters are trained",
+        )
+    )
 
 
 def _calls(ticks: list[int]) -> list[tuple[int, float, Any]]:

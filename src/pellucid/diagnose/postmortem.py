@@ -39,7 +39,7 @@ def _symptom(watch: doctor) -> str:
     lines = []
     crash = watch.trace.crash
     if crash is not None:
-        said = str(crash.error).splitlines()
+        said = crash.said.splitlines()
         lines.append(f"The script crashed at {crash.spot}: `{type(crash.error).__name__}: {said[0] if said else ''}`.")
     losses = watch.trace.losses
     bad = next((i for i, loss in enumerate(losses) if not np.isfinite(loss)), None)

@@ -343,7 +343,8 @@ def _left_behind(case: Case, cut: Cut) -> bool:
     further = () if origin is None else leaves_of(origin, ANY_SIZE) or ()
     if case.leaves.issubset((*cut.leaves, *further)):
         return isinstance(case.node, Leaf) or cut.behind >= case.node.born
-    return cut.origin is not None and origin is None and _rebuilt_since(cut)
+    older = case.node.born < cut.born  # nothing depends on what was made later
+    return older and cut.origin is not None and origin is None and _rebuilt_since(cut)
 
 
 def _rebuilt_since(cut: Cut) -> bool:

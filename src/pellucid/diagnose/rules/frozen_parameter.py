@@ -45,10 +45,10 @@ class FrozenParameter(Rule):
 
     def frozen(self, trace: Trace) -> list[Parameter]:
         known = trace.parameters.values()
-        if trace.crash is not None and EMPTY in str(trace.crash.error):  # filter(requires_grad) left nothing over
+        if trace.crash is not None and EMPTY in trace.crash.said:  # filter(requires_grad) left nothing over
             asleep = [parameter for parameter in known if parameter.frozen_at is not None and is_frozen(parameter)]
             return asleep if len(asleep) == len(known) else []
-        refused = trace.crash is not None and "does not require grad" in str(trace.crash.error)
+        refused = trace.crash is not None and "does not require grad" in trace.crash.said
         long_ago = len(trace.backwards) - LONG
         return [
             p for p in known

@@ -25,7 +25,7 @@ class ModifiedInPlace(Rule):
             return
         if isinstance(crash.error, InplaceError):
             yield self._overwritten(crash.error, trace)
-        elif "leaf Variable that requires grad is being used in an in-place" in str(crash.error):
+        elif "leaf Variable that requires grad is being used in an in-place" in crash.said:
             yield Finding(
                 self.code, crash.spot, "a parameter is changed in place while gradients are recorded",
                 "the operation was refused: the parameter's gradient would belong to a value that no longer exists",

@@ -33,7 +33,7 @@ class NotInOptimizer(Rule):
         self.attendance.look(done)
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
-        if trace.crash is not None and EMPTY in str(trace.crash.error):
+        if trace.crash is not None and EMPTY in trace.crash.said:
             yield from self.empty(trace)
             return
         family = Family(trace)

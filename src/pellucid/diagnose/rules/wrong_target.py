@@ -84,10 +84,10 @@ class WrongTarget(Rule):
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         crash = trace.crash
-        error = None if crash is None or isinstance(crash.error, Warning) else crash.error  # python -W error
-        if error is not None and self.failed is not None and _of_target(str(error)):
+        said = "" if crash is None or isinstance(crash.error, Warning) else crash.said  # python -W error
+        if self.failed is not None and _of_target(said):
             call, described = self.failed
-            said = str(error).splitlines()[0]
+            said = said.splitlines()[0]
             yield Finding(
                 self.code, call.spot, f"{call.name} refuses its target: {said}", described, _fix_for(said),
                 since=trace.open.number,
