@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy import ndarray
-from scipy.sparse import csr_array
 
 from pellucid.core.primitive import multilinear
 from pellucid.core.record import bind
@@ -61,6 +60,8 @@ def _numbers(index: ndarray, rank: int, size: int) -> ndarray:
 
 def _matrix(index: ndarray, weights: ndarray, rank: int, size: int) -> Any:
     """The taps as a sparse matrix from the rows of the input, and zeros, to those of the output."""
+    from scipy.sparse import csr_array  # late: few programs sample, and all of nn would take 0.05 s longer to load
+
     numbers = _numbers(index, rank, size)
     count, taps = numbers.shape
     ends = np.arange(0, numbers.size + 1, max(taps, 1))[: count + 1]

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 from numpy._core.umath import clip  # type: ignore[attr-defined]  # the ufunc: np.clip takes three times as long
-from scipy.special import ndtr
 
 from pellucid.native import native, words
 from pellucid.native.words import Array
+from pellucid.ops.elementwise import special
 from pellucid.ops.nn.workers import in_parts
 from pellucid.ops.select import where_row
 
@@ -157,7 +157,7 @@ def in_shares(work: Callable[..., None], *arrays: ndarray) -> ndarray:
 
 def _gelu(a: ndarray, y: ndarray) -> None:
     if a.dtype != F32:
-        np.multiply(between(a, -40, np.inf), ndtr(a), y)
+        np.multiply(between(a, -40, np.inf), special("ndtr")(a), y)
         return
     e = np.square(a, np.empty_like(a))
     e *= -0.5
