@@ -1,8 +1,11 @@
 """The flight recorder: steps replay bit for bit in another process; triggers, bounds, damage, hostile files."""
 
+import contextlib
 import hashlib
+import io
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -25,6 +28,7 @@ from pellucid.diagnose.replay import print_replay, replay
 from pellucid.diagnose.tape import MANY, MOST_LINES
 from pellucid.serialization import DamagedFileError
 from pellucid.serialization.archive import Writer
+from pellucid.shim import as_torch
 
 nn, F = torch.nn, torch.nn.functional
 SOURCE = Path(torch.__file__).parents[1]
@@ -266,8 +270,113 @@ def test_what_the_first_optimizer_left_serves_the_second(tmp_path):
         recorder.dump()
     steps = read_record(tmp_path / "f").steps
     assert [step.number for step in steps] == [1, 2, 3, 4]
-    assert [each.opaque for each in steps[-1].leaves if each.opaque] == ["tanh"]
+    assert [each.opaque for each in steps[-1].leaves if each.opaque] == ["tanh in an earlier step"]
     assert all(replay(tmp_path / "f", number).exact for number in (1, 2, 3, 4))
+
+
+def by_hand(model, path, loss_of, update):
+    """Train without an optimizer: `update` changes the parameters."""
+    with Recorder(model, path=path) as recorder:
+        for _ in range(4):
+            loss_of().backward()
+            update([*model.parameters()])
+        recorder.dump()
+    return [replay(path, step.number) for step in read_record(path).steps]
+
+
+def descend(parameters):
+    with torch.no_grad():
+        for parameter in parameters:
+            parameter -= 0.1 * parameter.grad
+            parameter.grad = None
+
+
+def descend_by_data(parameters):
+    for parameter in parameters:
+        parameter.data = parameter.data - 0.1 * parameter.grad
+        parameter.grad = None
+
+
+@pytest.mark.parametrize("update", [descend, descend_by_data])
+def test_an_update_by_hand_ends_a_step(tmp_path, update):
+    torch.manual_seed(0)
+    model, x = nn.Linear(3, 2), torch.randn(5, 3)
+    replays = by_hand(model, tmp_path / "f", lambda: model(x).square().mean(), update)
+    assert [each.step.number for each in replays] == [2, 3, 4]
+    assert all(each.exact and each.compared >= 2 and not each.step.notes for each in replays)
+
+
+def test_every_evaluation_of_a_line_search_is_a_step_of_its_own(tmp_path):
+    x = torch.tensor([-1.2, 1.0], requires_grad=True)
+    optimizer = torch.optim.LBFGS([x], max_iter=4)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+        loss.backward()
+        return loss
+
+    with Recorder(path=tmp_path / "f", keep=4) as recorder:
+        optimizer.step(closure)
+        recorder.dump()
+    replays = [replay(tmp_path / "f", step.number) for step in read_record(tmp_path / "f").steps]
+    assert len(replays) == 4 and all(each.exact and len(each.losses) == 1 for each in replays)
+
+
+@pytest.mark.parametrize("owner", ["optimizer", "module", "tensor"])
+def test_gradients_that_are_cleared_between_two_backwards_of_a_step(tmp_path, owner):
+    torch.manual_seed(0)
+    model = nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with Recorder(model, optimizer, tmp_path / "f") as recorder:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.randn(4, 3)).sum().backward()
+            if owner == "tensor":
+                model.weight.grad = None
+            else:
+                (optimizer if owner == "optimizer" else model).zero_grad()
+            model(torch.randn(4, 3)).square().sum().backward()
+            optimizer.step()
+        recorder.dump()
+    replays = [replay(tmp_path / "f", step.number) for step in read_record(tmp_path / "f").steps]
+    assert all(each.exact and each.compared >= 3 for each in replays)
+
+
+def test_a_result_that_is_detached_in_place(tmp_path):
+    model = nn.Linear(3, 2)
+    head = nn.Linear(2, 1)
+    with Recorder(path=tmp_path / "f") as recorder:
+        hidden = model(torch.randn(4, 3))
+        hidden.detach_()
+        head(hidden).sum().backward()
+        recorder.dump()
+    result = replay(tmp_path / "f")
+    assert result.exact and len(result.gradients) == 2
+
+
+def test_gradients_of_an_earlier_step_are_left_out_and_looked_at(tmp_path):
+    """The other gradients are compared, and the check for NaN sees all of them."""
+    head, tail = nn.Linear(2, 2), nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(head.parameters(), lr=0.1)  # tail's gradients pile up
+    with Recorder(path=tmp_path / "f") as recorder:
+        for step in range(4):
+            optimizer.zero_grad()
+            tail(head(torch.ones(1, 2))).sum().backward()
+            if step < 3:
+                optimizer.step()
+        recorder.dump()
+        assert (result := replay(tmp_path / "f")).exact
+        assert result.compared == 3 and "2 parameters had gradients of an earlier step" in str(result)
+        tail.bias.grad.fill_(float("nan"))
+        tail(head(torch.ones(1, 2))).sum().backward()
+    assert "the gradient of bias is nan" in read_record(tmp_path / "f").cause.text
+
+
+def test_a_fault_of_the_recorder_does_not_stop_training(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(flight, "live_slots", lambda entries: 1 / 0)
+    loop(tmp_path / "f", bad=lambda step, loss: (loss * 0).log() if step == 5 else loss)
+    assert "was not written: division by zero" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -279,6 +388,32 @@ def test_a_hundred_of_a_hundred_replay(tmp_path):  # T48
         train(makes[number % 4], paths[-1], steps=2, seed=number, keep=1)
     results = replayed_elsewhere(paths)
     assert sum(result["exact"] and result["compared"] > 1 for result in results) == 100
+
+
+CORPUS = sorted((Path(__file__).parent / "doctor_corpus").glob("*/*.py"))
+
+
+@pytest.mark.parametrize(
+    "programs", [CORPUS[::15], pytest.param(CORPUS, marks=pytest.mark.slow)], ids=["some", "every one"]
+)
+def test_the_programs_of_the_doctor_replay(tmp_path, programs):
+    """Broken and healthy ones, GANs, recurrences, line searches, loops by hand: what is compared is the same."""
+    compared = 0
+    for script in programs:
+        path = tmp_path / f"{script.stem}.flight"
+        silence = io.StringIO()
+        with (
+            contextlib.redirect_stdout(silence), contextlib.redirect_stderr(silence),
+            warnings.catch_warnings(action="ignore"), as_torch(), Recorder(path=path) as recorder,
+        ):  # fmt: skip
+            with contextlib.suppress(Exception):
+                runpy.run_path(str(script), run_name="__main__")
+            recorder.dump()
+        for step in read_record(path).steps:
+            result = replay(path, step.number)
+            assert result.exact, f"{script.name}: {result}"
+            compared += result.compared
+    assert compared > 3 * len(programs)
 
 
 def test_recording_changes_nothing(tmp_path):
@@ -773,6 +908,8 @@ HOSTILE = {
     "a param of no kind": lambda d: first_operation(d).__setitem__(2, [{"os.system": "ls"}]),
     "two leaves in one slot": lambda d: d["steps"][1]["leaves"][0].__setitem__(0, d["steps"][1]["leaves"][1][0]),
     "more results than there are": lambda d: last_operation(d).__setitem__(4, 2),
+    "results of a backward": lambda d: d["programs"][0][-1].__setitem__(4, 3),
+    "results of a clearing": lambda d: first_operation(d).__setitem__(slice(0, 5), ["clear", [0], [], 50, 2]),
     "too many results": lambda d: first_operation(d).__setitem__(4, 3),
     "a shape larger than its bytes": lambda d: d["blocks"][0].update(shape=[1 << 40]),
     "a negative shape": lambda d: d["blocks"][0].update(shape=[-4]),
@@ -869,7 +1006,7 @@ def test_a_step_that_is_not_there(recorded, capsys):
 
 
 def test_squares_are_summed_of_any_kind_and_layout():
-    from pellucid.diagnose.recorder import LINE, squares_of
+    from pellucid.diagnose.flight import LINE, squares_of
 
     apart = np.full(2 * LINE + 6, 1 + 1j)[::2]  # complex numbers with gaps between them
     assert squares_of([apart]) == 2 * apart.size

@@ -268,6 +268,11 @@ def pick(node: Node, index: int, outputs: int, shape: tuple[int, ...]) -> Node:
     return picked
 
 
+def picked_from(node: Node) -> Node:
+    """The node of an operation: one of several results has a node of its own, which picks it."""
+    return node.inputs[0] or node if node.primitive is PICK else node
+
+
 def step_over_pick(node: Node | None) -> tuple[Node | None, int]:
     """The operation behind a node, and which of its results the node stands for."""
     if node is not None and node.primitive is PICK:

@@ -23,8 +23,9 @@ from pellucid.core import aliasing, modes
 from pellucid.core.departures import RUNS
 from pellucid.core.provenance import PACKAGE_FOLDER, Place, here, warn
 from pellucid.core.tensor import Tensor
-from pellucid.diagnose.flight import Cause, bare_name, write_record
+from pellucid.diagnose.flight import Cause, bare_name, squares_of, write_record
 from pellucid.diagnose.modules import roots_of
+from pellucid.diagnose.naming import plural
 from pellucid.diagnose.scaling import scaler_instruments
 from pellucid.diagnose.snapshots import Arrangement, written_since
 from pellucid.diagnose.tape import Entry, Given, Tape, keeps_values, transcribed, without_nodes
@@ -39,8 +40,6 @@ __all__ = ["Recorder", "Step", "record_script"]
 ndarray = np.ndarray
 MEGABYTE = 1_000_000
 RANK = {"spike": 1, "exception": 2, "non-finite": 3, "signal": 4, "asked": 4}  # a file gives way to a higher one only
-LONG = 1 << 16  # elements of an array for which the BLAS wakes its threads: its squares are summed in lines of
-LINE = 4096  # elements, 30 µs for 112 000 instead of 90
 ENOUGH, MANY = 10, 50  # losses before a spike is looked for, and losses that are remembered
 
 
@@ -117,7 +116,7 @@ class Recorder:
         self.written: str | None = None  # the kind of trigger that wrote the file
         self.dropped = 0
         self.largest = 0.0  # loss so far
-        self.tape = Tape(limit, self._after_backward)
+        self.tape = Tape(limit, self._after_backward, self._end_step)
         self._losses: dict[Any, deque[float]] = {}
         self._random_state = RandomState()
         self._begin()
@@ -162,6 +161,7 @@ class Recorder:
         self.random = self._random_state()
         self.losses: list[np.ndarray] = []
         self.filled: set[int] = set()  # the leaves to which backward has brought gradients
+        self.added_to: set[int] = set()  # those of them that had gradients of an earlier step
         self.graded: list[int] = []
         self.squares = 0.0
         self.scale = 1.0  # by which a GradScaler has multiplied the losses
@@ -173,10 +173,13 @@ class Recorder:
         self.losses.append(np.array(loss))
         gradients = self._gradients(parameters)
         self.graded, self.squares = list(gradients), squares_of(gradients.values())
+        finite = math.isfinite(self.squares)
+        if self.added_to:
+            self._leave_out_older(gradients)
         value = float(loss.real) / self.scale if loss.size == 1 else 0.0
         if not math.isfinite(value):
             self._found(Cause("non-finite", f"the loss is {value:g}", self._backward_spot()))
-        elif not math.isfinite(self.squares) and (bad := self._bad_gradient()):
+        elif not finite and (bad := self._bad_gradient()):
             self._found(Cause("non-finite", f"the gradient of {bad}", self._backward_spot()))
         elif self.spike is not None and loss.size == 1:
             self._look_for_spike(value)
@@ -211,10 +214,16 @@ class Recorder:
             if tensor is not None and key in filled and (grad := tensor._grad) is not None
             if type(grad.array) is ndarray
         }
-        first = len(self.losses) == 1 and aliasing.latest > tape.began
-        if first and any(written_since(array, tape.began) for array in arrays.values()):  # added to, not made anew
-            tape.note("gradients of an earlier step were still in .grad: gradients are not compared")
+        if len(self.losses) == 1 and aliasing.latest > tape.began:
+            self.added_to = {key for key, array in arrays.items() if written_since(array, tape.began)}
         return arrays
+
+    def _leave_out_older(self, gradients: dict[int, np.ndarray]) -> None:
+        """A replay knows nothing of the gradients of earlier steps, nor of what was added to these."""
+        own = {key: array for key, array in gradients.items() if key not in self.added_to}
+        self.graded, self.squares = list(own), squares_of(own.values())
+        text = plural(len(self.added_to), "parameter")
+        self.tape.note(f"{text} had gradients of an earlier step in .grad, which are not looked at here")
 
     def _bad_gradient(self) -> str:
         """Which gradient is not finite, and how; empty when only the sum of squares was too large for its dtype."""
@@ -241,9 +250,13 @@ class Recorder:
         before.append(loss)
 
     def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        """A step is done: put it into the ring and begin the next."""
+        """An optimizer has stepped."""
         if optimizer not in self.optimizers:
             self.optimizers.append(optimizer)
+        self._end_step()
+
+    def _end_step(self) -> None:
+        """A step is done: put it into the ring and begin the next."""
         if self.tape.overflow:
             self._say_too_large()
         elif self.losses:
@@ -265,7 +278,7 @@ class Recorder:
         """The step so far."""
         tape = self.tape
         return Step(
-            self.number, dict(tape.log), tape.arranged, tape.snapshot, tape.given, tape.notes, self.losses, self.graded,
+            self.number, tape.lines(), tape.arranged, tape.snapshot, tape.given, tape.notes, self.losses, self.graded,
             self.squares, self.random, tape.bytes, tape.shared,
         )  # fmt: skip
 
@@ -289,15 +302,16 @@ class Recorder:
         self._trigger(Cause("signal", "Ctrl-\\ was pressed", ""))
 
     def _trigger(self, cause: Cause) -> None:
-        """Write the file, unless a more telling one is there already; training does not stop for a full disk."""
+        """Write the file, unless a more telling one is there already; training does not stop for it, whatever fails."""
         if self.written is not None and RANK[cause.kind] <= RANK[self.written] < RANK["asked"]:
             return
         try:
             self._write(cause)
-        except OSError as error:
+        except Exception as error:
             print(f"pellucid: {cause.text}, but the recording was not written: {error}", file=sys.stderr)
 
     def _write(self, cause: Cause) -> None:
+        self.tape.settle()
         steps = list(self.steps)
         if self._ticks() and not self.tape.overflow:
             self.tape.check_parameters()
@@ -314,7 +328,7 @@ class Recorder:
 
     def _ticks(self) -> list[int]:
         """When each operation of the step ran, so far."""
-        return [tick for tick, said in self.tape.log.items() if said is not None]
+        return [tick for tick, said in self.tape.lines().items() if said is not None]
 
     def name_of(self, tensor: Tensor) -> str:
         """What the model calls a tensor, or its shape."""
@@ -351,31 +365,6 @@ class RandomState:
 def held(steps: Sequence[Step]) -> int:
     """The bytes that steps hold at most: what each copied, and what the last one has from before."""
     return sum(step.bytes for step in steps) + steps[-1].shared
-
-
-def squares_of(arrays: Iterable[np.ndarray]) -> float:
-    """The sum of squares of all elements: cheap, and the same bits give the same sum.
-
-    >>> squares_of([np.array([3.0, 4.0]), np.ones((2, 2))])
-    29.0
-    """
-    parts = []
-    for array in arrays:
-        flat = array.reshape(-1)
-        # Mostly: without a call, and one by one: all of them in a row, to be summed at once, take 8 µs more for 29.
-        parts.append(flat.dot(flat) if flat.size <= LONG and flat.dtype.char in "fd" else _rarer_squares(flat))
-    return sum(map(float, parts))
-
-
-def _rarer_squares(flat: np.ndarray) -> float:
-    """The same of one array that is long, complex, or of short floats."""
-    if flat.dtype.kind == "c":
-        flat = np.ascontiguousarray(flat).view(flat.real.dtype)  # real and imaginary parts side by side
-    elif flat.dtype.itemsize <= 2:
-        flat = flat.astype(np.float32)
-    whole = flat.size - flat.size % LINE
-    lines, rest = flat[:whole].reshape(-1, LINE), flat[whole:]
-    return float(np.add.reduce(np.vecdot(lines, lines))) + float(rest.dot(rest))
 
 
 def spread_of(values: Iterable[float]) -> tuple[float, float]:

@@ -20,10 +20,17 @@ from pellucid.core.primitive import BOUND, as_written
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.diagnose.anomaly import Watcher, first_bad
 from pellucid.diagnose.finding import Finding
-from pellucid.diagnose.flight import Operation, Record, RecordedStep, digest_of, read_record
+from pellucid.diagnose.flight import (
+    Operation,
+    Record,
+    RecordedStep,
+    digest_of,
+    read_record,
+    same_number,
+    squares_of,
+)
 from pellucid.diagnose.naming import plural
 from pellucid.diagnose.plain import dtype_name
-from pellucid.diagnose.recorder import squares_of
 from pellucid.diagnose.tape import copy_of
 from pellucid.errors import explain, printable
 from pellucid.ops import load_families
@@ -31,7 +38,8 @@ from pellucid.serialization.archive import DamagedFileError, damaged
 
 __all__ = ["Replayed", "print_replay", "replay"]
 
-OURS = frozenset(("backward", "detach"))  # what stands on a tape besides operations
+NO_RESULT = frozenset(("backward", "clear"))
+OURS = NO_RESULT | {"detach"}  # what stands on a tape besides operations
 MOST_RESULTS = 100_000
 TEMPLATE = compile("result = run()", "<recorded>", "exec")
 
@@ -65,7 +73,7 @@ class Replayed:
         lines = [f"{record.path}: {record.cause.text}{at}", f"recorded: step{'s'[: len(record.steps) > 1]} {numbers}"]
         if record.left_out:
             lines.append(f"          {record.left_out:,} earlier steps had no room")
-        count = sum(operation.name != "backward" for operation in step.operations)
+        count = sum(operation.name not in NO_RESULT for operation in step.operations)
         lines.append(
             f"replayed: step {step.number}, {plural(count, 'operation')} from {plural(len(step.leaves), 'tensor')}"
         )
@@ -151,6 +159,9 @@ def _run(result: Replayed, watcher: Watcher | None) -> Tensor | None:
         try:
             if operation.name == "backward":
                 losses += _go_back(operation, values, several)
+            elif operation.name == "clear":
+                for slot in operation.inputs:
+                    del values[slot].grad
             else:
                 result.trace.append(_go_on(operation, values, result.record.path))
         except DamagedFileError:
@@ -220,6 +231,8 @@ def _check(step: RecordedStep, path: str) -> None:
         made = range(operation.first, operation.first + min(operation.count, MOST_RESULTS))
         if not operation.inputs or not taken <= filled or not filled.isdisjoint(made):
             raise damaged(path, f"{operation.name} uses a slot that is not filled, or fills one again")
+        if operation.name in NO_RESULT and operation.count:
+            raise damaged(path, f"{operation.name} has no result")
         filled.update(made)
 
 
@@ -264,9 +277,5 @@ def _compare(result: Replayed) -> None:
     elif step.losses:
         result.compared += 1
         found = [result.gradients.get(slot) for slot in step.graded]
-        if not _same(squares_of([grad for grad in found if grad is not None]), step.squares):
+        if not same_number(squares_of([grad for grad in found if grad is not None]), step.squares):
             result.different.append("the gradients (the sum of their squares)")
-
-
-def _same(one: float, other: float) -> bool:
-    return one == other or (one != one and other != other)

@@ -20,19 +20,32 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pellucid.core import aliasing
+from pellucid.core.departures import CLEARINGS
 from pellucid.core.function import no_forward
 from pellucid.core.keep import arguments
 from pellucid.core.modes import Log
-from pellucid.core.primitive import BOUND, TABLE, Primitive
+from pellucid.core.primitive import BOUND, TABLE, Primitive, as_written
 from pellucid.core.provenance import Place, here
-from pellucid.core.tensor import Freed, Leaf, Node, Tensor, wrap
+from pellucid.core.tensor import Freed, Leaf, Node, Tensor, picked_from, wrap
 from pellucid.core.views import current_node
 from pellucid.diagnose.snapshots import Arrangement, Parameters, written_since
 
-__all__ = ["BACKWARD", "DETACH", "Entry", "Given", "Tape", "copy_of", "keeps_values", "transcribed", "without_nodes"]
+__all__ = [
+    "BACKWARD",
+    "CLEAR",
+    "DETACH",
+    "Entry",
+    "Given",
+    "Tape",
+    "copy_of",
+    "keeps_values",
+    "transcribed",
+    "without_nodes",
+]
 
 ndarray = np.ndarray
 BACKWARD = Primitive("backward", lambda *_: None, (), None)  # stands on the tape where the user called backward()
+CLEAR = Primitive("clear", lambda *_: None, (), None)  # where gradients were forgotten between two of these
 DETACH = Primitive("detach", lambda *_: None, (), None)  # the same values without history
 SMALL = 4096  # bytes; copying that much costs less than finding out whether it has to be copied
 MOST_LINES = 100_000  # in a log; a program that never steps must not fill the memory
@@ -72,8 +85,8 @@ class Tape:
     only_recording = True  # nothing happens while gradients are off
     gradient = None  # backward is written down as a whole
 
-    def __init__(self, limit: int, after_backward: Any = None) -> None:
-        self.limit, self.after_backward = limit, after_backward
+    def __init__(self, limit: int, after_backward: Any = None, after_update: Any = None) -> None:
+        self.limit, self.after_backward, self.after_update = limit, after_backward, after_update
         self.copies: dict[int, Copy] = {}
         self.parameters = Parameters()
         self.log = Log()
@@ -88,8 +101,10 @@ class Tape:
         self.log.clear()
         self.log.update(self.arranged.known)
         self.log.last = None
+        self.aside: dict[int, Any] | None = None  # the log after a backward, until the next operation shows what it is
         self.stripped = len(self.log)  # lines that hold no node
-        self.walked: Place | None = None  # where backward() was called last
+        self.walked: Place | None = None  # where backward() was called last, and
+        self.ended = 0  # when
         self.of_tensor: dict[int, tuple[Any, int, int]] = {}  # without graph: id -> (weakly, key, tick)
         self.bytes, self.shared = self.arranged.bytes, 0  # copied in this step, and kept from the step before
         self.overflow = self.bytes > self.limit
@@ -122,6 +137,8 @@ class Tape:
         if self.overflow or not outs:
             return
         out = outs[0]
+        if self.aside is not None and out.node is not None:
+            self.settle()
         if p.boundary or p.forward is no_forward or type(out.array) is not ndarray:
             return self._opaque(p, outs)
         node = out.node
@@ -137,6 +154,31 @@ class Tape:
         if len(log) - self.stripped > MANY:
             self._make_room()
 
+    def lines(self) -> dict[int, Any]:
+        """What the log says of the step so far."""
+        return dict(self.log) if self.aside is None else self.aside | self.log
+
+    def settle(self) -> None:
+        """After a backward: a new step begins if the parameters were changed (by hand, by LBFGS), else this goes on."""
+        if self.aside is not None:
+            if self.after_update is not None and self._are_changed():
+                self.after_update()
+            else:
+                self._go_on()
+
+    def _go_on(self) -> None:
+        lines = self.lines()
+        self.log.clear()
+        self.log.update(lines)
+        self.aside = None
+
+    def _are_changed(self) -> bool:
+        """Whether a parameter has other values than those that were copied."""
+        if self.arranged.living() is None or self.arranged.written_since(self.copied):
+            return True
+        new = [(leaf.tensor(), leaf.values) for leaf in self.given if leaf.grad and not leaf.opaque]  # not arranged yet
+        return not all(tensor is None or np.array_equal(tensor.array, was, equal_nan=True) for tensor, was in new)
+
     def _make_room(self) -> None:
         """Let go of nodes, which may hold what they kept for a backward that never comes; give up an endless step."""
         without_nodes(self.log)
@@ -149,6 +191,7 @@ class Tape:
         self.overflow = True
         self.given, self.copies = [], {}
         self.log.clear()
+        self.aside = None
 
     def _keys(self, p: Primitive, tensors: Any) -> list[Any]:
         """The keys of the inputs of an operation; None for one that half of the operation works out again."""
@@ -205,6 +248,10 @@ class Tape:
         """The user's backward() has filled `.grad`."""
         if self.overflow:
             return
+        if self.aside is not None:  # of the same graph, or of another that was there before
+            self._go_on()
+        if self.walked is not None:
+            self._note_clearings()
         if selective or create_graph:
             what = "inputs=" if selective else "create_graph=True"
             self.note(f"backward({what}) is not replayed: gradients are not compared")
@@ -212,10 +259,20 @@ class Tape:
         roots = [self._key(tensor) for tensor in tensors]
         seeds = tuple(None if g is None else self._key(g) for g in gradients)
         self.log.last = None
-        self.walked = here()
+        self.walked, self.ended = here(), aliasing.tick()
         self._put(BACKWARD, roots, seeds, self.walked, ())
+        self.aside = dict(self.log)
+        self.log.clear()
         if self.after_backward is not None:
             self.after_backward(tensors, parameters)
+
+    def _note_clearings(self) -> None:
+        """Gradients that were forgotten between two backwards of a step: the second one begins anew."""
+        for owner, code, lasti, tick, _ in CLEARINGS:
+            if tick > self.ended:
+                keys = [leaf.born for leaf in _leaves_of(owner()) if leaf.born in self.log]
+                if keys:
+                    self.log[tick] = Line(CLEAR, (), code, lasti, keys, ())
 
     def note(self, text: str) -> None:
         """Remember something about this step that a reader of the recording has to know."""
@@ -231,8 +288,9 @@ class Tape:
             if known is not None and known[0]() is tensor and not written_since(tensor.array, known[2]):
                 return known[1]
             last = self.log.last
-            return self._detached(tensor) if last is not None and tensor.array is last.array else self._enter(tensor)
-        if node.born in self.log:
+            detached = last is not None and last is not tensor and tensor.array is last.array  # not by detach_()
+            return self._detached(tensor) if detached else self._enter(tensor)
+        if node.born in self.log or (self.aside is not None and node.born in self.aside):
             return node.born
         return self._enter(tensor, node) if isinstance(node, Leaf) else self._revived(tensor, node)
 
@@ -283,7 +341,7 @@ class Tape:
             return self._written_view(tensor, node)
         view = tensor.window
         if view is None or not view.steps or view.base is tensor:
-            return self._enter(tensor, node, node.primitive.name)
+            return self._enter(tensor, node, f"{as_written(picked_from(node).primitive.name)} in an earlier step")
         key = self._key(view.base)
         for p, params in view.steps[:-1]:
             before, key = key, aliasing.tick()
@@ -301,7 +359,7 @@ class Tape:
         if old is not None and old.born in self.log:
             before = old.born
         else:  # all but the written part is as it was, and that part is written again
-            before = self._enter(wrap(base.array)) if old is None else self._enter(base, old, "a view")
+            before = self._enter(wrap(base.array)) if old is None else self._enter(base, old, "a write to a view")
         if new is not None and new.born in self.log:
             value = new.born
         else:
@@ -323,7 +381,6 @@ class Tape:
         """An operation that cannot run again from data: its results are leaves."""
         custom = p.forward is no_forward
         what = f"{p.name}, a function of the script's own" if custom else "a transformation (vmap, jvp)"
-        self.note(f"the results of {what}, are recorded; its backward is not replayed")
         for out in outs:
             if type(out.array) is np.ndarray:
                 self._enter(out, out.node, what)
@@ -338,6 +395,16 @@ class Tape:
             return True
         largest = max([t.array.nbytes for t in tensors if id(t) not in self.of_tensor], default=0)
         return largest > LARGE and 4 * size < largest
+
+
+def _leaves_of(owner: Any) -> list[Node]:
+    """The leaves whose gradients a tensor, an optimizer or a module clears."""
+    if owner is None or isinstance(owner, Tensor):
+        tensors = [] if owner is None else [owner]
+    else:
+        groups = getattr(owner, "param_groups", None)
+        tensors = list(owner.parameters()) if groups is None else [p for group in groups for p in group["params"]]
+    return [tensor.node for tensor in tensors if isinstance(tensor.node, Leaf)]
 
 
 def _is_constant(p: Primitive) -> bool:

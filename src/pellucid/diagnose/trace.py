@@ -14,7 +14,7 @@ import numpy as np
 from pellucid.core.modes import MODE, is_grad_enabled
 from pellucid.core.primitive import Primitive
 from pellucid.core.provenance import Place, getframe, here, outside
-from pellucid.core.tensor import PICK, Leaf, Node, Tensor
+from pellucid.core.tensor import PICK, Leaf, Node, Tensor, picked_from
 from pellucid.diagnose.events import (
     FLOAT,
     ORDER,
@@ -80,7 +80,7 @@ class Trace(Loop):
             value = self._new(out, operation)
             outputs.append(value)
             if out.node is not None:
-                operation.node = _picked_from(out.node)
+                operation.node = picked_from(out.node)
             array = value.array
             self._by_array[id(array)] = value
             if array is not None:
@@ -131,7 +131,7 @@ class Trace(Loop):
         for node, g, parent, d in edges:
             operation = made_by.get(node)
             place = node.place if operation is None else operation.place
-            target = made_by.get(_picked_from(parent) if parent.primitive is PICK else parent)
+            target = made_by.get(picked_from(parent) if parent.primitive is PICK else parent)
             into = None if target is not None else leaves.get(parent)
             gradient = d if type(d) is ndarray else getattr(d, "array", d)
             name, (incoming, wide), (outgoing, narrow) = node.primitive.name, sizes[id(g)], sizes[id(d)]
@@ -184,7 +184,7 @@ class Trace(Loop):
     def _note_written(self, operation: Operation, target: Tensor) -> None:
         """The node that a tensor has after a write was made by an operation that may have one of its own, too."""
         if target.node is not None and not isinstance(target.node, Leaf):
-            operation.node = _picked_from(target.node)
+            operation.node = picked_from(target.node)
             self._written_nodes[operation.node] = operation
 
     # --- ways out of the graph, modules, losses
@@ -258,11 +258,6 @@ class Trace(Loop):
         call = LossCall(name, here(), values[0], values[1], options, self._count(), module=self.running)
         self.open.losses.append(call)
         return call
-
-
-def _picked_from(node: Node) -> Node:
-    """The node of an operation: one of several results has a node of its own, which picks it."""
-    return node.inputs[0] or node if node.primitive is PICK else node
 
 
 def _is_finite_view(array: ndarray, operation: Operation) -> bool:
