@@ -547,3 +547,20 @@ def test_a_short_name_of_a_module_is_not_taken_for_an_operation():
     m = pellucid.nn.Sequential(pellucid.nn.Linear(3, 3), pellucid.nn.Dropout(0.5))
     text = str(pellucid.explain(m(pellucid.ones(2, 3)).sum(), wrt=m[0].weight))
     assert "mul [m.1] → linear [m.0]" in text
+
+
+def test_a_gradient_that_goes_through_vmap():
+    w = pellucid.tensor([2.0, 3.0], requires_grad=True)
+    x = pellucid.tensor([1.0, 2.0, 3.0])
+    loss = pellucid.func.vmap(pellucid.func.grad(lambda each: pellucid.tanh(w * each).sum()))(x).square().sum()
+    found = pellucid.explain(loss, wrt=w)
+    steps = pellucid.backward_steps(loss)
+    told = [str(step) for step in steps]
+    inside = next(step for step in pellucid.backward_steps(loss) if step.op == "tanh")
+    assert inside.grad.shape == (3, 2) and "a gradient of norm" in next(
+        text for text in told if text.startswith("tanh")
+    )
+    loss.backward()
+    assert pellucid.allclose(found.gradient, w.grad) and pellucid.allclose(steps.grads[w], w.grad)
+    assert sum(path.part.share for path in found.paths) == pytest.approx(1)
+    assert pellucid.why(w, loss).code == "ok"

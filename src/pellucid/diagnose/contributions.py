@@ -16,7 +16,7 @@ from pellucid.core.backward import copied, leading_to, of_dtype, oldest_first
 from pellucid.core.tensor import PICK, Bundle, Node, Tensor, wrap
 from pellucid.diagnose.naming import Label
 from pellucid.diagnose.paths import Edge, Edges
-from pellucid.diagnose.pulling import Puller, added, norm, refuse_freed
+from pellucid.diagnose.pulling import Puller, added, is_one_number, norm, refuse_freed
 
 __all__ = ["Contribution", "Flow", "contribution", "terms_of", "trace_flow"]
 
@@ -75,7 +75,7 @@ class Flow:
 
     def note(self, node: Node, g: Any) -> None:
         """A gradient is complete. Only single numbers are kept: the others would be as large as all activations."""
-        if type(g) is not Bundle and (np.size(g) != 1 or np.asarray(g).dtype.kind == "c"):
+        if type(g) is not Bundle and not is_one_number(g):
             self.scalar = False
         self.arrived[node] = g if self.scalar else None
 

@@ -17,7 +17,7 @@ from pellucid.core.kinds import Kind
 from pellucid.core.primitive import INPUTS, kept_names
 from pellucid.core.saved import saved_values
 from pellucid.core.tensor import PICK, Bundle, Freed, Leaf, Node
-from pellucid.diagnose.pulling import Puller, added, norm
+from pellucid.diagnose.pulling import Puller, added, inner, norm
 
 __all__ = [
     "Edge", "Passage", "any_nonzero", "cancels", "flat", "is_custom", "is_freed", "length", "passage", "share_nonzero",
@@ -124,15 +124,8 @@ def is_freed(root: Node) -> bool:
 def flat(g: Any) -> np.ndarray:
     """All elements of a gradient (of several results together) in a row."""
     given = g.values() if type(g) is Bundle else (g,)
-    parts = [np.asarray(_inner(part)).ravel() for part in given if part is not None]
+    parts = [np.asarray(inner(part)).ravel() for part in given if part is not None]
     return np.concatenate(parts) if parts else np.zeros(0)
-
-
-def _inner(array: Any) -> Any:
-    """The values inside of another kind of array (of a function under vmap)."""
-    while isinstance(array, Kind):
-        array = array.value  # type: ignore[attr-defined]
-    return array
 
 
 def length(g: Any) -> float:
@@ -156,7 +149,7 @@ def cancels(edge: Edge) -> bool:
     The test: the same gradient with its elements weighed at random comes through. A saturated or masked operation
     lets neither through.
     """
-    if type(edge.g) is Bundle or np.size(edge.g) < 2:
+    if type(edge.g) is Bundle or isinstance(edge.g, Kind) or np.size(edge.g) < 2:
         return False
     g = np.asarray(edge.g)
     weights = np.random.default_rng(0).standard_normal(g.shape).astype(g.dtype)

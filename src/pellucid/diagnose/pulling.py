@@ -7,6 +7,7 @@ import numpy as np
 
 from pellucid.core.backward import SELECTIVE, fold
 from pellucid.core.keep import arguments
+from pellucid.core.kinds import Kind
 from pellucid.core.provenance import Place
 from pellucid.core.saved import saved_values
 from pellucid.core.tensor import PICK, Bundle, Freed, Node
@@ -82,6 +83,18 @@ def added(gradients: Iterable[Any]) -> Any:
     return total
 
 
+def inner(array: Any) -> Any:
+    """The values inside of another kind of array (of a function under vmap)."""
+    while isinstance(array, Kind):
+        array = array.value  # type: ignore[attr-defined]
+    return array
+
+
+def is_one_number(g: Any) -> bool:
+    """Whether a gradient is a single real number."""
+    return type(g) is not Bundle and not isinstance(g, Kind) and np.size(g) == 1 and np.asarray(g).dtype.kind != "c"
+
+
 def norm(g: Any) -> float:
     """The length of a gradient as a vector, of several together for an operation with several results.
 
@@ -90,7 +103,7 @@ def norm(g: Any) -> float:
     """
     if type(g) is Bundle:
         return float(np.linalg.norm([norm(part) for part in g.values()]))
-    array = np.asarray(g)
+    array = np.asarray(inner(g))
     array = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64, copy=False).ravel()
     largest = float(np.abs(array).max(initial=0.0))
     if array.size <= 1 or largest == 0 or not np.isfinite(largest):

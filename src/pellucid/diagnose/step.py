@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 
 from pellucid.core.backward import copied, of_dtype, receiver_of
+from pellucid.core.kinds import Kind
 from pellucid.core.primitive import TABLE
 from pellucid.core.provenance import Place
 from pellucid.core.tensor import Bundle, Node, Tensor, wrap
 from pellucid.core.views import current_node
 from pellucid.diagnose.naming import Label, Names, number, operation_of, short
-from pellucid.diagnose.pulling import Puller, norm
+from pellucid.diagnose.pulling import Puller, inner, is_one_number, norm
 
 __all__ = ["Gradients", "Step"]
 
@@ -61,7 +62,7 @@ class Step:
     def grads(self) -> tuple[Tensor | None, ...]:
         """The gradient of every result, None where none came."""
         parts = self._g.listed() if type(self._g) is Bundle else [self._g]
-        return tuple(None if part is None else wrap(copied(part)) for part in parts)
+        return tuple(None if part is None else wrap(copied(inner(part))) for part in parts)
 
     @property
     def grad(self) -> Tensor:
@@ -72,12 +73,12 @@ class Step:
     @property
     def outgoing(self) -> list[tuple[str, Tensor]]:
         """The gradient sent to each input that wants one, with the input's name."""
-        return [(self._called(node), wrap(copied(d))) for node, d, _ in self._sent]
+        return [(self._called(node), wrap(copied(inner(d)))) for node, d, _ in self._sent]
 
     @property
     def accumulated(self) -> list[tuple[str, Tensor]]:
         """The total so far at each of these inputs, this step included."""
-        return [(self._called(node), wrap(copied(total))) for node, _, total in self._sent]
+        return [(self._called(node), wrap(copied(inner(total)))) for node, _, total in self._sent]
 
     @property
     def local(self) -> list[Tensor | str | None]:
@@ -96,20 +97,20 @@ class Step:
     def _derivatives(self) -> list[Any] | None:
         """The local derivatives as arrays, where one number (per element) is all there is to say."""
         p, g = self.node.primitive, self._g
-        if type(g) is Bundle:
+        if type(g) is Bundle or isinstance(g, Kind):
             return None
         one = np.ones_like(g)
         wanted = [i for i, parent in enumerate(self.node.inputs) if parent is not None]
         if p.elementwise:
             return [d for _, d in Puller().results(self.node, one, wanted)]
-        if np.size(g) == 1 and all(np.size(d) == 1 for _, d, _ in self._sent):
+        if np.size(g) == 1 and all(np.size(inner(d)) == 1 for _, d, _ in self._sent):
             found = [d for _, _, d in Puller().pull(self.node, one)]
             return found if len(found) == len(self._sent) else None
         return None
 
     def _in_words(self, d: Any) -> str:
         came = " and ".join(str(tuple(g.array.shape)) for g in self.grads if g is not None)
-        return f"{MAPS.get(self.op, f'by the rule of {self.op}')}: {came} → {tuple(d.shape)}"
+        return f"{MAPS.get(self.op, f'by the rule of {self.op}')}: {came} → {tuple(inner(d).shape)}"
 
     def _called(self, node: Node) -> str:
         return self._names.label(node).full
@@ -128,23 +129,20 @@ class Step:
         label = self.label
         source = f" in {label.name or label.source}" if label.name or (label.source and not label.module) else ""
         module = f" of {label.module}" if label.module else ""
-        came = "" if self._is_single() else f"a gradient of norm {number(norm(self._g))} comes in; "
+        came = "" if is_one_number(self._g) else f"a gradient of norm {number(norm(self._g))} comes in; "
         parts = [self._equation(*each) for each in zip(self._sent, self.local, strict=True)]
         return f"{self.op}{module}{source} at {short(self.place)}: {came}{'; '.join(parts)}"
-
-    def _is_single(self) -> bool:
-        return type(self._g) is not Bundle and np.size(self._g) == 1 and np.asarray(self._g).dtype.kind != "c"
 
     def _equation(self, sent: Sent, local: Tensor | str | None) -> str:
         """What one input gets: an equation of numbers, or a norm."""
         node, d, total = sent
         symbol = f"∂{self._root}/∂{self._called(node)}"
-        if self._is_single() and np.size(d) == 1:
+        if is_one_number(self._g) and is_one_number(d):
             factor = f"{_item(self._g)} × {_factor(local)} = " if isinstance(local, Tensor) else ""
             more = "" if total is d else f" (total so far {_item(total)})"
             return f"{symbol} = {factor}{_item(d)}{more}"
         more = "" if total is d else f" (total so far: norm {number(norm(total))})"
-        return f"{symbol} gets norm {number(norm(d))}, shape {tuple(d.shape)}{more}"
+        return f"{symbol} gets norm {number(norm(d))}, shape {tuple(inner(d).shape)}{more}"
 
     def __repr__(self) -> str:
         return f"<Step {self}>"
