@@ -182,7 +182,7 @@ def _entrance(done: Pass, value: Value, order: int) -> Spot:
         if bad and not isinstance(call.module, _Loss):
             return call.spot
     for loss in done.losses:
-        if value in (loss.input, loss.target):
+        if value in loss.values:
             return loss.spot
     return next(op.spot for op in done.operations if op.order == order)
 

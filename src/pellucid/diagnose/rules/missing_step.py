@@ -46,7 +46,7 @@ class MissingStep(Rule):
         for info in trace.optimizers:
             left = set(info.parameters) - moved  # one that wraps another leaves the step to it
             reached = [event for event in backwards if event.reached & left]
-            if not info.steps and len(reached) >= 3:
+            if not info.steps and len(reached) >= 3 and _came_round(backwards):
                 yield self._never_stepped(info, reached)
 
     def _wasted(self, trace: Trace) -> tuple[list[Backward], list[Cleared]]:
@@ -337,6 +337,12 @@ def _divisors(root: Value, most: int = 64) -> Iterator[int]:
             if 2 <= round(ratio) <= most and abs(ratio - round(ratio)) < 1e-3:
                 yield round(ratio)
         maker = maker.inputs[0].maker
+
+
+def _came_round(backwards: list[Backward]) -> bool:
+    """Whether the loop has got past all its lines: a backward that fails the first time keeps steps from coming."""
+    failed = backwards[-1]
+    return failed.error is None or any(event.spot == failed.spot for event in backwards[:-1])
 
 
 def _step_after(spot: Spot) -> str:
