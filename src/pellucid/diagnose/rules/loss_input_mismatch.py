@@ -210,6 +210,7 @@ SOFTMAX = re.compile(r"\bsoftmax\(")
 LOG_FIX = "give it log-probabilities:\n- F.softmax(logits, dim)\n+ F.log_softmax(logits, dim)"
 LAYER_FIX = "give it log-probabilities:\n- nn.Softmax(dim)\n+ nn.LogSoftmax(dim)"
 TARGET_FIX = "give the target as probabilities, or say log_target=True"
+LOG_TARGET_FIX = "give the target as log-probabilities (F.log_softmax), or leave log_target=True out"
 LOGITS_FIX = "- F.binary_cross_entropy(logits, y)\n+ F.binary_cross_entropy_with_logits(logits, y)"
 NLL_FIX = "- F.nll_loss(logits, y)\n+ F.cross_entropy(logits, y)"
 CTC_FIX = "- F.ctc_loss(scores, ...)\n+ F.ctc_loss(scores.log_softmax(-1), ...)"
@@ -232,7 +233,13 @@ def _distributions(call: LossCall, array: np.ndarray) -> Iterator[Mismatch]:
     if array.min() >= 0 and array.size > 1:
         what = "kl_div takes log-probabilities, and is given probabilities"
         yield what, _span("the input", array), LOG_FIX
-    elif not call.options.get("log_target") and target is not None and target.min() < -1e-6:
+    elif target is None:
+        return
+    elif call.options.get("log_target"):
+        if target.min() >= 0 and target.size > 1:
+            what = "kl_div with log_target=True takes a target of log-probabilities, and is given probabilities"
+            yield what, _span("the target", target), LOG_TARGET_FIX
+    elif target.min() < -1e-6:
         yield "kl_div's target holds negative numbers: logarithms", _span("the target", target), TARGET_FIX
 
 
