@@ -258,7 +258,8 @@ def _forward_root(done: Pass, operation: Operation) -> Root:
     arrays = [value.array for value in operation.inputs if value.array is not None]
     elements = meeting(arrays, operation.output.shape, index)
     kind = "NaN" if label == "nan" else "Inf"
-    code, cause, fix = cure_of(Symptom(operation.op.removesuffix("_"), kind, False, False, elements))
+    half = operation.output.dtype == np.float16
+    code, cause, fix = cure_of(Symptom(operation.op.removesuffix("_"), kind, False, False, elements, half))
     given = " and ".join(_value_at(value, index, operation.output.shape) for value in operation.inputs)
     return Root(
         code, operation.spot, cause,
