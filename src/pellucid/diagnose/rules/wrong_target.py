@@ -12,7 +12,8 @@ from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
 BY_CLASS = ("cross_entropy", "nll_loss", "multi_margin_loss")
-BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits", "multilabel_soft_margin_loss")
+WITH_LOGITS = "binary_cross_entropy_with_logits"
+BINARY = ("binary_cross_entropy", WITH_LOGITS, "multilabel_soft_margin_loss")
 SIGNED = ("cosine_embedding_loss", "margin_ranking_loss", "hinge_embedding_loss", "soft_margin_loss")
 LABELS = ({0.0}, {0.0, 1.0}, {2.0}, {1.0, 2.0})  # of two classes, where signs are wanted
 MANY = 30  # targets of one class and no other before that is worth a word
@@ -275,7 +276,10 @@ def _shares(call: LossCall, target: np.ndarray) -> Iterator[tuple[str, str, str]
 
 def _unit(call: LossCall, target: np.ndarray) -> Iterator[tuple[str, str, str]]:
     low, high = target.min(), target.max()
-    if low < -1e-6 or high > 1 + 1e-6:
+    if call.name == WITH_LOGITS and call.target is not None and not call.target.floating:
+        what = f"the targets of {call.name} are no floating-point numbers: PyTorch refuses them"
+        yield what, f"their dtype is {call.target.dtype}", FLOAT_FIX
+    elif low < -1e-6 or high > 1 + 1e-6:
         yield "targets lie outside of 0 to 1", f"they lie between {low:.4g} and {high:.4g}", BINARY_FIX
 
 
@@ -334,6 +338,7 @@ FRAMES_FIX = (
     "zero_infinity=True lets them cost nothing"
 )
 IGNORED_FIX = "check how the targets are made: nothing is left to learn from"
+FLOAT_FIX = "- y\n+ y.float()"
 DTYPE_FIX = "class indices are int64, probabilities are floats:\n- y\n+ y.long()"
 
 
