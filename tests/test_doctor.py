@@ -627,3 +627,39 @@ def test_an_initialisation_is_no_use_of_a_parameter(tmp_path):
     )
     (finding,) = examined(script).findings
     assert (finding.code, finding.evidence) == ("unused-parameter", "no gradient in 5 backward passes")
+
+
+def test_a_step_that_a_crash_keeps_from_coming_is_not_missing():
+    path = Path(__file__).parent / "doctor_corpus" / "broken" / "backward-twice__generator_steps_first.py"
+    assert [finding.code for finding in examined(path).findings] == ["backward-twice"]
+
+
+@pytest.mark.parametrize("loss", ["F.soft_margin_loss(model(x), y)", "F.hinge_embedding_loss(model(x), y)"])
+def test_the_labels_of_two_classes_are_no_signs(loss, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\nimport torch.nn.functional as F\nmodel = torch.nn.Linear(3, 1)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nfor _ in range(5):\n    x = torch.randn(20, 3)\n"
+        f"    y = (x[:, :1] > 0).float() + 1\n    optimizer.zero_grad()\n    {loss}.backward()\n    optimizer.step()\n"
+    )
+    (finding,) = examined(script).findings
+    assert (finding.code, finding.fix.splitlines()[-1]) == ("wrong-target", "+ 2 * y - 3")
+
+
+FIXED = {  # a program of the corpus, and what its first finding says to do
+    "backward-twice__generator_steps_first": "torch.ones(16, 1)) + bce(net_d(fake.detach()), torch.zeros(16, 1))",
+    "not-in-optimizer__counted_generator_in_a_group": "its groups is empty: `model.parameters()` can be used once",
+    "detached__returned_data": "- return code.data\n+ return code",
+    "overflow__half_sum_of_squares": "in single precision",
+}
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_a_fix_does_not_break_something_else(name):
+    path = Path(__file__).parent / "doctor_corpus" / "broken" / f"{name}.py"
+    assert FIXED[name] in examined(path).findings[0].fix
+
+
+def test_a_parameter_has_its_name_in_the_module_whose_methods_are_called():
+    path = Path(__file__).parent / "doctor_corpus" / "broken" / "detached__baseline_and_value.py"
+    assert "critic.0.weight" in examined(path).findings[0].message

@@ -151,14 +151,14 @@ def _is_given(operation: Operation) -> bool:
 
 
 def _data_root(done: Pass, value: Value, order: int, entered: Spot | None = None) -> Root:
-    array = np.asarray(value.array, np.float64)
+    entered, batch = (entered, value) if entered else _entrance(done, value, order)
+    array = np.asarray(batch.array, np.float64)
     bad = ~np.isfinite(array)
     index = tuple(int(i) for i in np.unravel_index(int(bad.argmax()), bad.shape))
-    entered = entered or _entrance(done, value, order)
     related = tuple(Related(Spot.of(op.place), "the data is used here") for op in done.uses.get(value, [])[:1])
     return Root(
         "nan-input", entered, "the data already holds NaN or Inf before the model computes anything",
-        f"{int(bad.sum())} of {bad.size} elements of the input of shape {value.shape} are not finite, the first is "
+        f"{int(bad.sum())} of {bad.size} elements of the data of shape {batch.shape} are not finite, the first is "
         f"{array[index]} at index {index}",
         "clean the data before training:\n+ assert torch.isfinite(x).all()\n+ x = torch.nan_to_num(x)",
         done.number, related,
@@ -175,16 +175,17 @@ def bad_batch(done: Pass, root: Root) -> Finding | None:
     return None
 
 
-def _entrance(done: Pass, value: Value, order: int) -> Spot:
-    """Where a batch enters: the call of the model that takes it, else the first operation on it."""
-    for call in done.outermost():
-        bad = any(v is value or (v.array is not None and v.floating and not is_finite(v.array)) for v in call.inputs)
-        if bad and not isinstance(call.module, _Loss):
-            return call.spot
-    for loss in done.losses:
-        if value in (loss.input, loss.target):
-            return loss.spot
-    return next(op.spot for op in done.operations if op.order == order)
+def _entrance(done: Pass, value: Value, order: int) -> tuple[Spot, Value]:
+    """Where a batch enters, and as what: the call of the model or the loss that takes it, else the first operation."""
+    calls: list[tuple[Spot, Iterable[Value]]] = [
+        (call.spot, call.inputs) for call in done.outermost() if not isinstance(call.module, _Loss)
+    ]
+    data = [(loss.spot, [v for v in loss.values if not v.requires_grad]) for loss in done.losses]
+    for spot, given in (*calls, *data):
+        for taken in given:
+            if taken is value or (taken.array is not None and taken.floating and not is_finite(taken.array)):
+                return spot, taken
+    return next(op.spot for op in done.operations if op.order == order), value
 
 
 # --- bad numbers made in forward
@@ -257,7 +258,8 @@ def _forward_root(done: Pass, operation: Operation) -> Root:
     arrays = [value.array for value in operation.inputs if value.array is not None]
     elements = meeting(arrays, operation.output.shape, index)
     kind = "NaN" if label == "nan" else "Inf"
-    code, cause, fix = cure_of(Symptom(operation.op.removesuffix("_"), kind, False, False, elements))
+    half = operation.output.dtype == np.float16
+    code, cause, fix = cure_of(Symptom(operation.op.removesuffix("_"), kind, False, False, elements, half))
     given = " and ".join(_value_at(value, index, operation.output.shape) for value in operation.inputs)
     return Root(
         code, operation.spot, cause,

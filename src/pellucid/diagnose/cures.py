@@ -21,6 +21,7 @@ class Symptom(NamedTuple):
     backward: bool
     hidden: bool  # made where nothing was selected
     elements: list[float]  # the input elements that met there, see `meeting`
+    half: bool = False  # made in half precision
 
     @property
     def name(self) -> str:
@@ -204,6 +205,9 @@ def _infinite(symptom: Symptom) -> Cure:
 
 def _overflow(symptom: Symptom) -> Cure:
     what = f"backward of {symptom.name}" if symptom.backward else symptom.name
+    if symptom.half:
+        fix = "compute it in single precision: take .float() of what goes in"
+        return "overflow", f"{what} left the range of float16, which ends at 65504", fix
     fix = (
         "make the numbers smaller before this line: a smaller learning rate, normalised inputs, clipped gradients "
         "(clip_grad_norm_), or float64"

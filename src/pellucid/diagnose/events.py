@@ -151,8 +151,8 @@ class LossCall:
     name: str  # cross_entropy, mse_loss ...
     place: Place
     input: Value | None
-    target: Value | None
-    options: dict[str, Any]  # the other arguments, by name
+    target: Value | None  # what is called so: the third argument of a loss of pairs, none of a triplet
+    options: dict[str, Any]  # the other arguments, by name; tensors as their values
     order: int
     result: Value | None = None  # None: it raised
     module: ModuleCall | None = None
@@ -160,6 +160,11 @@ class LossCall:
     @property
     def spot(self) -> Spot:
         return Spot.of(self.place)
+
+    @property
+    def values(self) -> list[Value]:
+        """The tensors among its arguments."""
+        return [each for each in (self.input, self.target, *self.options.values()) if isinstance(each, Value)]
 
 
 @dataclass(slots=True, eq=False)

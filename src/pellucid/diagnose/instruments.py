@@ -4,6 +4,7 @@ Each instrument is installed on a class or a module and taken away again; nothin
 """
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import chain
@@ -304,19 +305,14 @@ def _losses(trace: Trace) -> Iterator[tuple[Any, str, Wrapper]]:
 
 
 def _loss(trace: Trace, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    names = tuple(inspect.signature(original).parameters)
+
     @functools.wraps(original)
     def loss(*args: Any, **kwargs: Any) -> Any:
-        first, second = _first_two(args, kwargs)
-        options = {key: value for key, value in kwargs.items() if key not in ("input", "target")}
-        call = trace.lost(name, (first, second), options)
+        call = trace.lost(name, {**dict(zip(names, args, strict=False)), **kwargs}, names[0])
         result = original(*args, **kwargs)
         if isinstance(result, Tensor):
             call.result = trace.value_of(result)
         return result
 
     return loss
-
-
-def _first_two(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    first = args[0] if args else kwargs.get("input")
-    return first, args[1] if len(args) > 1 else kwargs.get("target")

@@ -82,7 +82,10 @@ def numbers(value: Value | None) -> Any:
 
 def class_axis(call: LossCall) -> int:
     """The dimension of a loss's input that counts the classes."""
-    return 1 if call.input is not None and len(call.input.shape) > 1 else 0
+    dimensions = 0 if call.input is None else len(call.input.shape)
+    if call.name == "ctc_loss":
+        return max(dimensions - 1, 0)
+    return 1 if dimensions > 1 else 0
 
 
 def are_probabilities(array: Any, axis: int) -> bool:

@@ -60,6 +60,23 @@ def out_of_place(line: str) -> str:
     return NO_CHANGE
 
 
+def renewed(line: str) -> str:
+    """A statement that writes a variable's new value into it, where the given one makes another; "" if it does not.
+
+    >>> renewed("p = p - rate * p.grad"), renewed("p = step(p)")
+    ('p -= rate * p.grad', '')
+    """
+    tree = _parsed(line)
+    statement = tree.body[0] if tree is not None else None
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    if not isinstance(statement, ast.Assign) or not isinstance(value, ast.BinOp):
+        return NO_CHANGE
+    target = statement.targets[0]
+    if not isinstance(target, ast.Name) or ast.unparse(value.left) != target.id:
+        return NO_CHANGE
+    return _written(ast.AugAssign(target, value.op, value.right))
+
+
 def kept_as(line: str, name: str, method: str) -> str:
     """A statement that puts a variable into a container, with a method called on the variable; "" if it does not.
 

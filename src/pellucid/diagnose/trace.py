@@ -252,10 +252,12 @@ class Trace(Loop):
             self.name_parameters(model)
             self._named = (id(model), len(self.made_at), len(self.parameters))
 
-    def lost(self, name: str, tensors: Sequence[Any], options: dict[str, Any]) -> LossCall:
-        """A loss function is called."""
-        values = [self.value_of(t) if isinstance(t, Tensor) else None for t in (*tensors, None, None)]
-        call = LossCall(name, here(), values[0], values[1], options, self._count(), module=self.running)
+    def lost(self, name: str, given: dict[str, Any], first: str) -> LossCall:
+        """A loss function is called with these arguments, the first of which has this name."""
+        known = {key: self.value_of(thing) if isinstance(thing, Tensor) else thing for key, thing in given.items()}
+        values = [known.pop(key, None) for key in (first, "target" if "target" in known else "targets")]
+        of_tensors = [value if isinstance(value, Value) else None for value in values]
+        call = LossCall(name, here(), of_tensors[0], of_tensors[1], known, self._count(), module=self.running)
         self.open.losses.append(call)
         return call
 

@@ -200,9 +200,23 @@ class Values:
                         parameter.name = f"{path}.{name}" if path else name
                         parameter.module = weakref.ref(module)
 
+    def name_by_owners(self) -> None:
+        """Call parameters by their names in the module around them also if that is never called, only its methods."""
+        children = {child for module in self.made_at for child in module.children()}
+        for module in [each for each in self.made_at if each not in children and not of_library(each)]:
+            for name, tensor in module.named_parameters():
+                known = self.parameters.get(id(tensor))
+                if known is not None and known.tensor() is tensor:
+                    known.name = name
+
     def _count(self) -> int:
         self._now += 1
         return self._now
+
+
+def of_library(module: Any) -> bool:
+    """Whether a module's class is one of ours: a container has no names for what is in it."""
+    return type(module).__module__.partition(".")[0] == "pellucid"
 
 
 def memory_of(array: np.ndarray) -> int:

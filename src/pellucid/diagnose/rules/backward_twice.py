@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from pellucid.diagnose.carried import carried_over, old_values
-from pellucid.diagnose.events import Value
+from pellucid.diagnose.events import Operation, Value
 from pellucid.diagnose.finding import Finding, Related, Spot
-from pellucid.diagnose.rewriting import detached
+from pellucid.diagnose.rewriting import detached, kept_as
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 from pellucid.errors import FreedGraphError
@@ -23,6 +23,10 @@ CUT_OFF = (
 EVERY_STEP = (
     "what was computed once, before the loop, has a graph for one backward() only: compute it anew in every step; if "
     "it shall stay as it is, cut it off from what made it:\n"
+)
+SECOND_USE = (
+    "the first backward() and its step have used this value up; the second loss can take its numbers, or compute it "
+    "anew:\n"
 )
 
 
@@ -49,7 +53,7 @@ class BackwardTwice(Rule):
             self.code, spot,
             "backward() goes through a graph for the second time: the first backward() has freed what it needs",
             f"the first was at line {first.line}; the values saved at line {error.recorded_at.line} are gone",
-            _cut_once(once[0][1]) if once else CUT_OFF if len(trace.optimizers) > 1 and first != spot else WALK_ONCE,
+            _fix(once, first != spot, len(trace.optimizers) > 1),
             related=(
                 *(Related(taking.spot, "a value that an earlier step has used, again") for taking, _ in once[:1]),
                 Related(first, "the first backward()"),
@@ -132,6 +136,21 @@ for step in range(4):
     optimizer.step()
 """,
     )
+
+
+def _fix(once: list[tuple[Operation, Value]], of_another: bool, several: bool) -> str:
+    """What to do, by whether an earlier step's value is used, the first backward() was another one, and optimizers."""
+    if once:
+        return _cut_second(*once[0]) if of_another else _cut_once(once[0][1])
+    return CUT_OFF if several and of_another else WALK_ONCE
+
+
+def _cut_second(taking: Operation, value: Value) -> str:
+    """What to do about a value that another loss has used up, with the line that takes it, where that names it."""
+    name = "" if value.made_at is None else Spot.of(value.made_at).code.partition(" = ")[0]
+    line = taking.spot.code
+    better = kept_as(line, name, "detach")
+    return SECOND_USE + (f"- {line}\n+ {better}" if better else "- discriminator(fake)\n+ discriminator(fake.detach())")
 
 
 def _cut_once(value: Value) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.diagnose.events import Operation, Pass
+from pellucid.diagnose.events import Operation, Pass, Value
 from pellucid.diagnose.finding import Finding
 from pellucid.diagnose.measures import (
     Site,
@@ -21,6 +21,7 @@ from pellucid.diagnose.measures import (
     sites,
 )
 from pellucid.diagnose.naming import plural
+from pellucid.diagnose.origins import numbers, origin
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
@@ -28,6 +29,8 @@ CLAMPS = frozenset((
     "clamp", "clamp_above", "clamp_below", "clamp_between", "clamp_min", "clamp_max", "clamp_min_tensor",
     "clamp_max_tensor", "hardtanh", "hardsigmoid", "maximum", "minimum",
 ))  # fmt: skip
+BOUNDED = ("clamp", "hardtanh")  # by two numbers; None for no bound
+DISTANCES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 NEARLY_ALL = 0.8  # the share of values outside, and of the gradient that is held back
 FEW = 8  # values: below that all of them have to sit outside all the time
 SPARSE = 0.95  # the same where one bound is zero, as in ReLU6: most values may well be off
@@ -43,13 +46,16 @@ class Watched:
     highest: float = 0.0
     enough: float = NEARLY_ALL
     behind: int = 0  # parameters whose gradient has to come through it
+    unreachable: list[float] = field(default_factory=list)  # per pass, the share of its targets outside of its range
+    targets: tuple[float, float] = (0.0, 0.0)  # the smallest and the largest of them
 
 
 class Clamped(Rule):
     """Outside its range clamp (or hardtanh, ReLU6) is flat: values that sit there get no gradient to come back.
 
     A clamp that touches a few values is harmless, and so is one whose values want to be at its bounds: what counts is
-    that nearly all values sit outside and that the gradient which arrives is held back there.
+    that nearly all values sit outside and that the gradient which arrives is held back there; or that they will, as
+    the targets which they are to come to lie outside.
     """
 
     code = "clamped"
@@ -61,6 +67,7 @@ class Clamped(Rule):
     def look(self, done: Pass, trace: Trace) -> None:
         flows = flows_of(done)
         clamps = [op for op in on_path(done, CLAMPS) if op.inputs[0].requires_grad and _is_clamp(op)]
+        wanted = _wanted(done) if clamps else {}
         for site, operation in sites(clamps):
             outside = _outside(operation)
             passed = [flow for flow in flows.get(operation, ()) if flow.incoming_size == flow.outgoing_size]
@@ -70,6 +77,7 @@ class Clamped(Rule):
             held = 1 - (outgoing / incoming) ** 2 if incoming > 0 else 0.0
             known = self.watched.setdefault(site, Watched(operation))
             known.passes.append((done.number, float(outside.mean()), held))
+            _compare(known, operation, wanted.get(operation))
             if known.passes[-1][1] >= NEARLY_ALL:
                 known.enough = SPARSE if is_hidden(operation, done) and 0 in operation.params else NEARLY_ALL
                 _measure(known, operation)
@@ -79,6 +87,11 @@ class Clamped(Rule):
         found = [w for w in self.watched.values() if _lasting(w, len(trace.backwards), improved)]
         if found:
             yield self.finding(min(found, key=lambda w: (_since(w), w.operation.order)))
+            return
+        for watched in self.watched.values():
+            if len(watched.unreachable) > 1 and min(watched.unreachable) >= NEARLY_ALL:
+                yield self.too_narrow(watched)
+                return
 
     def finding(self, watched: Watched) -> Finding:
         operation = watched.operation
@@ -92,6 +105,18 @@ class Clamped(Rule):
             "give the values a range they fit in, or a function that passes gradient everywhere (sigmoid, softplus); "
             "clamp only for evaluation, outside the loss",
             since=_since(watched),
+        )  # fmt: skip
+
+    def too_narrow(self, watched: Watched) -> Finding:
+        operation, (low, high) = watched.operation, watched.targets
+        share = 100 * watched.unreachable[-1]
+        return Finding(
+            self.code, operation.spot,
+            f"the targets lie outside the range of this {operation.name}: no output can come to them",
+            f"{describe(operation)}{_range_of(operation)}: {share:.3g} % of the targets lie outside, between {low:.3g} "
+            f"and {high:.3g}; values on the way to them get no gradient any more",
+            "leave the clamp out of the loss, or scale the targets to its range",
+            since=watched.passes[0][0],
         )  # fmt: skip
 
     broken = (
@@ -142,6 +167,22 @@ for i in range(20):
     loss.backward()
     optimizer.step()
 """,
+        """
+import torch
+import torch.nn as nn
+
+torch.manual_seed(0)
+model = nn.Linear(5, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+x = torch.randn(40, 5)
+degrees = 90 + 40 * x[:, :1]
+for epoch in range(10):
+    angle = nn.functional.hardtanh(model(x))  # BUG
+    loss = (angle - degrees).abs().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     )
     healthy = (
         """
@@ -183,6 +224,29 @@ def _outside(operation: Operation) -> Any:
         if bound is not None:
             flags |= result == np.asarray(bound, result.dtype)
     return flags
+
+
+def _wanted(done: Pass) -> dict[Operation, Value]:
+    """What the results of operations are compared with, by a loss or by hand."""
+    pairs = [(call.input, call.target) for call in done.losses if call.name in DISTANCES]
+    for difference in on_path(done, ("sub",)):
+        first, second = difference.inputs
+        pairs += [(first, second)] if first.requires_grad else [(second, first)]
+    return {
+        made: target
+        for given, target in pairs
+        if target is not None and not target.requires_grad and (made := origin(given)) is not None
+    }
+
+
+def _compare(watched: Watched, operation: Operation, target: Value | None) -> None:
+    """Note which share of the targets a clamp's result can never come to."""
+    array = numbers(target)
+    if array is None or operation.op not in BOUNDED or operation.inputs[1:]:
+        return
+    low, high = (np.nan if bound is None else bound for bound in operation.params)  # beyond NaN lies nothing
+    watched.unreachable.append(float(((array < low) | (array > high)).mean()))
+    watched.targets = float(array.min()), float(array.max())
 
 
 def _measure(watched: Watched, operation: Operation) -> None:

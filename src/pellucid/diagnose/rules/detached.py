@@ -29,7 +29,8 @@ class Detached(CutRule, Rule):
         better = better.replace(".data", "")
         if better == source:
             return "use the tensor itself here, with its history"
-        if source.partition(" = ")[0].endswith(".data"):
+        target, written, _ = source.partition(" = ")
+        if written and target.endswith(".data"):
             return "use what was computed itself, not a parameter that its numbers are put into:\n" + FUNCTIONAL
         name, assigned, value = better.partition(" = ")
         if name == value or (not assigned and source.endswith(".detach_()")):

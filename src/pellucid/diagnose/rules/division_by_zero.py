@@ -1,7 +1,13 @@
 """division-by-zero: a division by zero or by something that vanishes."""
 
+from collections.abc import Iterable
+
 from pellucid.diagnose.bad_numbers import RootRule
+from pellucid.diagnose.finding import Finding
 from pellucid.diagnose.rules.rule import Rule
+from pellucid.diagnose.trace import Trace
+
+REFUSED = "Expected more than 1 value per channel"  # batch norm refuses to divide by the spread of one
 
 
 class DivisionByZero(RootRule, Rule):
@@ -15,6 +21,18 @@ class DivisionByZero(RootRule, Rule):
     explains = frozenset(
         ("exploding-gradient", "learning-rate-too-high", "vanishing-gradient", "saturated-activation", "dead-relu")
     )
+
+    def findings(self, trace: Trace) -> Iterable[Finding]:
+        yield from super().findings(trace)
+        crash = trace.crash
+        if crash is not None and crash.said.startswith(REFUSED):
+            yield Finding(
+                self.code, crash.spot, "batch norm is given one value per channel, which has no spread to divide by",
+                crash.said.splitlines()[0],
+                "leave out a last batch of one (DataLoader(..., drop_last=True)), call eval() where one sample is only "
+                "looked at, or use a norm that needs no batch: nn.LayerNorm, nn.GroupNorm",
+                since=trace.open.number,
+            )  # fmt: skip
 
     broken = (
         """
@@ -55,6 +73,22 @@ for _ in range(6):
     error = (layer(standardise(features)) - targets).pow(2).mean()
     error.backward()
     opt.step()
+""",
+        """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+data = torch.randn(33, 4)
+for epoch in range(2):
+    for x in data.split(16):  # the last of them is one row
+        output = net(x)  # BUG
+        loss = (output - x[:, :1]).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
 """,
     )
     healthy = (

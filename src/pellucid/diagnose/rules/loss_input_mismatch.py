@@ -1,24 +1,39 @@
 """loss-input-mismatch: the loss is given something else than it wants."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from pellucid.diagnose.events import LossCall, Operation, Pass
+import numpy as np
+
+from pellucid.diagnose.events import LossCall, Operation, Pass, Value
 from pellucid.diagnose.finding import Finding, Related, Spot
-from pellucid.diagnose.origins import are_log_probabilities, are_probabilities, class_axis, numbers, origin_of_parts
+from pellucid.diagnose.origins import (
+    are_log_probabilities,
+    are_probabilities,
+    class_axis,
+    numbers,
+    origin,
+    origin_of_parts,
+)
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 from pellucid.nn.modules.activation import Softmax
 
-ONE_SIDED = ("cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
-PARTICULAR = ("nll_loss", "kl_div", "binary_cross_entropy")  # about what their input is
+ONE_SIDED = (
+    "cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div",
+    "poisson_nll_loss",
+)  # fmt: skip
+NEVER_NEGATIVE = frozenset(("exp", "softplus", "relu", "abs", "square"))  # what makes a rate of any number
+
+Mismatch = tuple[str, str, str]  # what, evidence, fix
 
 
 class LossInputMismatch(Rule):
     """Every loss wants one kind of input: logits, probabilities, or logarithms of probabilities; then the target.
 
-    `nll_loss` and `kl_div` take log-probabilities, `binary_cross_entropy` takes probabilities, `cross_entropy` and
-    everything "with logits" takes logits. Swapped arguments are the same mistake.
+    `nll_loss`, `ctc_loss` and `kl_div` take log-probabilities, `binary_cross_entropy` takes probabilities,
+    `cross_entropy` and everything "with logits" takes logits. `poisson_nll_loss` takes the logarithm of a rate unless
+    log_input=False, `gaussian_nll_loss` takes a variance and not its logarithm. Swapped arguments are the same mistake.
     """
 
     code = "loss-input-mismatch"
@@ -39,7 +54,7 @@ class LossInputMismatch(Rule):
                 if fix == LOG_FIX and made is not None and made.op == "softmax":
                     self.softmax.setdefault(call.spot, (made.spot, _in_logarithms(made)))
 
-    def _mismatches(self, call: LossCall) -> Iterator[tuple[str, str, str]]:
+    def _mismatches(self, call: LossCall) -> Iterator[Mismatch]:
         given, target = call.input, call.target
         if given is None or target is None:
             return
@@ -47,31 +62,10 @@ class LossInputMismatch(Rule):
             what = f"the arguments of {call.name} are swapped: the prediction comes first"
             evidence = "the second argument depends on the model's parameters, the first does not"
             yield what, evidence, f"- {call.name}(target, prediction)\n+ {call.name}(prediction, target)"
-            return
-        array = numbers(given) if call.name in PARTICULAR else None
-        if array is None:
-            return
-        low, high = float(array.min()), float(array.max())
-        span = f"the input lies between {low:.4g} and {high:.4g}"
-        if call.name == "nll_loss":
-            yield from self._not_logarithms(call, array, span)
-        elif call.name == "kl_div" and low >= 0 and array.size > 1:
-            yield "kl_div takes log-probabilities, and is given probabilities", span, LOG_FIX
-        elif call.name == "kl_div" and not call.options.get("log_target") and _negative(call):
-            yield "kl_div's target holds negative numbers: logarithms", _target_span(call), TARGET_FIX
-        elif call.name == "binary_cross_entropy" and (low < -1e-6 or high > 1 + 1e-6):
-            yield "binary_cross_entropy takes probabilities, and is given logits", span, LOGITS_FIX
-
-    def _not_logarithms(self, call: LossCall, array: object, span: str) -> Iterator[tuple[str, str, str]]:
-        axis = class_axis(call)
-        if are_probabilities(array, axis):
-            yield "nll_loss takes log-probabilities, and is given probabilities", f"{span} and adds up to 1", LOG_FIX
-        elif getattr(array, "ndim", 0) > axis and not are_log_probabilities(array, axis):
-            yield (
-                "nll_loss takes log-probabilities, and is given logits",
-                f"{span}; exp of it does not add up to 1",
-                ("- F.nll_loss(logits, y)\n+ F.cross_entropy(logits, y)"),
-            )
+        elif call.name in WANTED:
+            array = numbers(given)
+            if array is not None and np.max(array) < np.inf:  # else they are spoiled: that tells nothing of their kind
+                yield from WANTED[call.name](call, array)
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         for spot, (what, evidence, fix, since) in self.found.items():
@@ -138,6 +132,38 @@ for step in range(6):
     loss.backward()
     optimizer.step()
 """,
+        """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+body, mean, spread = nn.Linear(3, 12), nn.Linear(12, 1), nn.Linear(12, 1)
+parameters = [*body.parameters(), *mean.parameters(), *spread.parameters()]
+optimizer = torch.optim.Adam(parameters, lr=1e-2)
+criterion = nn.GaussianNLLLoss()
+x = torch.randn(40, 3)
+for step in range(8):
+    hidden = torch.tanh(body(x))
+    loss = criterion(mean(hidden), x.sum(1, keepdim=True), torch.relu(spread(hidden)))  # BUG
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(3, 12), nn.ReLU(), nn.Linear(12, 1), nn.Softplus())
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+x = torch.rand(40, 3)
+counts = torch.poisson(5 * x[:, :1])
+for step in range(8):
+    loss = nn.functional.poisson_nll_loss(model(x) + 1e-6, counts)  # BUG
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     )
     healthy = (
         """
@@ -160,6 +186,23 @@ for step in range(6):
     loss.backward()
     optimizer.step()
 """,
+        """
+import torch
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+model = torch.nn.Linear(3, 4)
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+x = torch.rand(40, 3)
+counts = torch.poisson(3 * x[:, :1])
+for step in range(8):
+    mean, log_variance, log_rate, rate = model(x).split(1, dim=1)
+    loss = F.gaussian_nll_loss(mean, x[:, :1], log_variance.exp()) + F.poisson_nll_loss(log_rate, counts)
+    loss = loss + F.poisson_nll_loss(F.softplus(rate), counts, log_input=False)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     )
 
 
@@ -167,7 +210,84 @@ SOFTMAX = re.compile(r"\bsoftmax\(")
 LOG_FIX = "give it log-probabilities:\n- F.softmax(logits, dim)\n+ F.log_softmax(logits, dim)"
 LAYER_FIX = "give it log-probabilities:\n- nn.Softmax(dim)\n+ nn.LogSoftmax(dim)"
 TARGET_FIX = "give the target as probabilities, or say log_target=True"
+LOG_TARGET_FIX = "give the target as log-probabilities (F.log_softmax), or leave log_target=True out"
 LOGITS_FIX = "- F.binary_cross_entropy(logits, y)\n+ F.binary_cross_entropy_with_logits(logits, y)"
+NLL_FIX = "- F.nll_loss(logits, y)\n+ F.cross_entropy(logits, y)"
+CTC_FIX = "- F.ctc_loss(scores, ...)\n+ F.ctc_loss(scores.log_softmax(-1), ...)"
+RATE_FIX = "say that it is a rate:\n- nn.PoissonNLLLoss()\n+ nn.PoissonNLLLoss(log_input=False)\n(or leave {made} out)"
+LOG_RATE_FIX = "- nn.PoissonNLLLoss(log_input=False)\n+ nn.PoissonNLLLoss(log_input=True)\n(or give it softplus(x))"
+VARIANCE_FIX = "let the model say the logarithm, and take exp of it:\n- var\n+ var.exp()\n(or F.softplus(var) + 1e-6)"
+
+
+def _logarithms(call: LossCall, array: np.ndarray) -> Iterator[Mismatch]:
+    axis, span = class_axis(call), _span("the input", array)
+    if are_probabilities(array, axis):
+        yield f"{call.name} takes log-probabilities, and is given probabilities", f"{span} and adds up to 1", LOG_FIX
+    elif array.ndim > axis and not are_log_probabilities(array, axis):
+        what = f"{call.name} takes log-probabilities, and is given logits"
+        yield what, f"{span}; exp of it does not add up to 1", CTC_FIX if call.name == "ctc_loss" else NLL_FIX
+
+
+def _distributions(call: LossCall, array: np.ndarray) -> Iterator[Mismatch]:
+    target = numbers(call.target)
+    if array.min() >= 0 and array.size > 1:
+        what = "kl_div takes log-probabilities, and is given probabilities"
+        yield what, _span("the input", array), LOG_FIX
+    elif target is None:
+        return
+    elif call.options.get("log_target"):
+        if target.min() >= 0 and target.size > 1:
+            what = "kl_div with log_target=True takes a target of log-probabilities, and is given probabilities"
+            yield what, _span("the target", target), LOG_TARGET_FIX
+    elif target.min() < -1e-6:
+        yield "kl_div's target holds negative numbers: logarithms", _span("the target", target), TARGET_FIX
+
+
+def _probabilities(call: LossCall, array: np.ndarray) -> Iterator[Mismatch]:
+    if array.min() < -1e-6 or array.max() > 1 + 1e-6:
+        what = "binary_cross_entropy takes probabilities, and is given logits"
+        yield what, _span("the input", array), LOGITS_FIX
+
+
+def _rates(call: LossCall, array: np.ndarray) -> Iterator[Mismatch]:
+    made = _rectifier(call.input)
+    if not call.options.get("log_input", True):
+        if array.min() < 0:
+            what = "poisson_nll_loss with log_input=False takes rates, and is given negative numbers"
+            yield what, _span("the input", array), LOG_RATE_FIX
+    elif made is not None:
+        what = "poisson_nll_loss takes the logarithm of a rate, and is given a rate"
+        evidence = f"{_span('the input', array)}; it comes straight from {made.name}, which keeps a rate positive"
+        yield what, evidence, RATE_FIX.format(made=made.name)
+
+
+def _rectifier(value: Value | None) -> Operation | None:
+    """The operation that makes a value positive, also if a small number was added to be sure."""
+    made = origin(value)
+    if made is not None and made.op == "add" and made.inputs[-1].size == 1:
+        made = origin(made.inputs[0])
+    return made if made is not None and made.op in NEVER_NEGATIVE else None
+
+
+def _variances(call: LossCall, array: np.ndarray) -> Iterator[Mismatch]:
+    given = call.options.get("var")
+    variance = numbers(given) if isinstance(given, Value) else None
+    if variance is None or variance.min() > 0:
+        return
+    zeros = int((variance == 0).sum())
+    if variance.min() < 0:
+        what = "gaussian_nll_loss takes variances, and is given negative numbers: logarithms of variances?"
+        yield what, _span("var", variance), VARIANCE_FIX
+    elif zeros:
+        eps = float(call.options.get("eps", 1e-6))
+        evidence = f"{zeros} of {variance.size} are 0 and taken for eps: there an error of 1 costs {0.5 / eps:.3g}"
+        yield "gaussian_nll_loss takes variances, and is given zeros", evidence, VARIANCE_FIX
+
+
+WANTED: dict[str, Callable[[LossCall, np.ndarray], Iterator[Mismatch]]] = {
+    "nll_loss": _logarithms, "ctc_loss": _logarithms, "kl_div": _distributions, "binary_cross_entropy": _probabilities,
+    "poisson_nll_loss": _rates, "gaussian_nll_loss": _variances,
+}  # fmt: skip
 
 
 def _in_logarithms(softmax: Operation) -> str:
@@ -179,11 +299,5 @@ def _in_logarithms(softmax: Operation) -> str:
     return f"give it log-probabilities:\n- {line}\n+ {better}" if count == 1 else LOG_FIX
 
 
-def _negative(call: LossCall) -> bool:
-    array = numbers(call.target)
-    return array is not None and float(array.min()) < -1e-6
-
-
-def _target_span(call: LossCall) -> str:
-    array = numbers(call.target)
-    return "" if array is None else f"the target lies between {array.min():.4g} and {array.max():.4g}"
+def _span(what: str, array: np.ndarray) -> str:
+    return f"{what} lies between {array.min():.4g} and {array.max():.4g}"

@@ -5,9 +5,20 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from pellucid.diagnose.events import Backward, Cleared, LeftOut, OptimizerInfo, Parameter, Pass, Update, Value
+from pellucid.diagnose.events import (
+    Backward,
+    Cleared,
+    LeftOut,
+    Operation,
+    OptimizerInfo,
+    Parameter,
+    Pass,
+    Update,
+    Value,
+)
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.naming import plural
+from pellucid.diagnose.rewriting import renewed
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
@@ -18,8 +29,9 @@ class MissingStep(Rule):
     """The gradients come to nothing: no step follows, or they are cleared before the step.
 
     A step that is indented one level too little applies one gradient per epoch; `optimizer.step` without parentheses
-    applies none. Of a loss that is divided by the number of micro-batches all gradients are meant to add up: cleared
-    for every one of them, only the last counts.
+    applies none, and neither does `p = p - rate * p.grad`, which gives the name p to another tensor. Of a loss that is
+    divided by the number of micro-batches all gradients are meant to add up: cleared for every one of them, only the
+    last counts.
     """
 
     code = "missing-step"
@@ -27,14 +39,21 @@ class MissingStep(Rule):
 
     def __init__(self) -> None:
         self.parts: dict[Spot, set[int]] = {}  # by the line of a backward: what its losses were divided by
+        self.rebound: set[Spot] = set()  # lines that compute new values of parameters, and nothing takes them
 
     def look(self, done: Pass, trace: Trace) -> None:
+        if not trace.optimizers:
+            self.rebound.update(op.spot for op in done.of(("add", "sub")) if _is_left(op, done))
         if done.backward is not None:
             self.parts.setdefault(done.backward.spot, set()).update(_divisors(done.backward.root))
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         backwards = [event for event in trace.backwards if not event.asked]  # autograd.grad hands its gradients over
-        if not trace.optimizers or len(backwards) < 3:
+        if len(backwards) < 3:
+            return
+        if not trace.optimizers:
+            if self.rebound and not trace.updates:
+                yield self._rebound(backwards)
             return
         wasted, clearing = self._wasted(trace)
         probes = _probes(wasted, backwards, trace)
@@ -46,13 +65,13 @@ class MissingStep(Rule):
         for info in trace.optimizers:
             left = set(info.parameters) - moved  # one that wraps another leaves the step to it
             reached = [event for event in backwards if event.reached & left]
-            if not info.steps and len(reached) >= 3:
+            if not info.steps and len(reached) >= 3 and _came_round(backwards):
                 yield self._never_stepped(info, reached)
 
     def _wasted(self, trace: Trace) -> tuple[list[Backward], list[Cleared]]:
         """The backward passes of whose gradients none was applied, and the clears that threw them away."""
         waiting: dict[Backward, set[Parameter]] = {}
-        wasted, clearing = [], []
+        wasted, clearing = _in_closures(trace)
         for event in trace.loop:
             if isinstance(event, Backward) and event.reached and not (event.inside_step or event.asked):
                 waiting[event] = set(event.reached)
@@ -89,6 +108,19 @@ class MissingStep(Rule):
             f"{evidence}: they were cleared first; the optimizer stepped {plural(steps, 'time')}",
             "clear before the backward, step after it:\n+ optimizer.zero_grad()\n  loss.backward()\n+ optimizer.step()",
             related=(Related(wasted[0].spot, "the gradients are computed here"),), since=wasted[0].number,
+        )  # fmt: skip
+
+    def _rebound(self, backwards: list[Backward]) -> Finding:
+        """A loop over the parameters that gives the name another value, where it should write to the parameter."""
+        line = min(self.rebound, key=lambda spot: spot.line)
+        example = "p = p - rate * p.grad"
+        old, better = next((each, renewed(each)) for each in (line.code, example) if renewed(each))
+        return Finding(
+            self.code, backwards[0].spot,
+            "backward() computes gradients, and the parameters stay: their new values are put into another tensor",
+            f"{plural(len(backwards), 'backward pass')}, and no parameter was changed",
+            f"write to the parameter itself (under no_grad), or use an optimizer:\n- {old}\n+ {better}",
+            related=(Related(line, "the new value is computed here"),), since=backwards[0].number,
         )  # fmt: skip
 
     def _only_the_last(
@@ -193,6 +225,40 @@ for step in range(10):
         p.grad *= 0.5
         p.grad.zero_()  # BUG
     optimizer.step()
+""",
+        """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(1, 10), nn.Tanh(), nn.Linear(10, 1))
+optimizer = torch.optim.LBFGS(net.parameters(), lr=0.5)
+t = torch.linspace(0, 1, 30).unsqueeze(1)
+
+
+def closure():
+    loss = (net(t) - torch.sin(5 * t)).square().mean()
+    loss.backward()
+    optimizer.zero_grad()  # BUG
+    return loss
+
+
+for step in range(6):
+    optimizer.step(closure)
+""",
+        """
+import torch
+
+torch.manual_seed(0)
+net = torch.nn.Linear(4, 1)
+for step in range(12):
+    x = torch.randn(16, 4)
+    loss = (net(x) - x.sum(1, keepdim=True)).square().mean()
+    net.zero_grad()
+    loss.backward()  # BUG
+    with torch.no_grad():
+        for p in net.parameters():
+            p = p - 0.1 * p.grad
 """,
     )
     healthy = (
@@ -337,6 +403,36 @@ def _divisors(root: Value, most: int = 64) -> Iterator[int]:
             if 2 <= round(ratio) <= most and abs(ratio - round(ratio)) < 1e-3:
                 yield round(ratio)
         maker = maker.inputs[0].maker
+
+
+def _is_left(operation: Operation, done: Pass) -> bool:
+    """Whether an operation computes a new value for a parameter that nothing takes: `p = p - rate * p.grad`."""
+    old, new = operation.inputs[0], operation.output
+    return old.parameter is not None and not operation.grad_mode and old.shape == new.shape and new not in done.uses
+
+
+def _in_closures(trace: Trace) -> tuple[list[Backward], list[Cleared]]:
+    """The last backward passes of the closures of steps that were cleared before the step could read them."""
+    wasted, clearing = [], []
+    last, left, by = None, set[Parameter](), None
+    for event in trace.loop:
+        if isinstance(event, Backward) and event.inside_step:
+            last, left, by = event, set(event.reached), None
+        elif isinstance(event, Cleared) and last is not None:
+            left -= event.parameters
+            by = by or (None if left else event)
+        elif isinstance(event, Update):
+            if last is not None and by is not None:
+                wasted.append(last)
+                clearing.append(by)
+            last = None
+    return wasted, clearing
+
+
+def _came_round(backwards: list[Backward]) -> bool:
+    """Whether the loop has got past all its lines: a backward that fails the first time keeps steps from coming."""
+    failed = backwards[-1]
+    return failed.error is None or any(event.spot == failed.spot for event in backwards[:-1])
 
 
 def _step_after(spot: Spot) -> str:

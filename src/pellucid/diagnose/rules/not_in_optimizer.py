@@ -12,6 +12,7 @@ from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
 EMPTY = "empty parameter list"
+USED_UP = "`model.parameters()` can be used once: ask for it again, or keep list(model.parameters())"
 
 
 class NotInOptimizer(Rule):
@@ -52,8 +53,7 @@ class NotInOptimizer(Rule):
         yield Finding(
             self.code, trace.crash.spot, "the optimizer is given no parameters at all",
             "the list of parameters was empty",
-            "`model.parameters()` can be used once: ask for it again, or keep list(model.parameters()); layers in a "
-            "plain Python list belong into an nn.ModuleList",
+            f"{USED_UP}; layers in a plain Python list belong into an nn.ModuleList",
         )  # fmt: skip
 
     # --- which parameters count
@@ -102,7 +102,9 @@ class NotInOptimizer(Rule):
     def finding(self, info: OptimizerInfo, parameters: list[Parameter], family: Family, trace: Trace) -> Finding:
         hidden = self.hidden(parameters, family)
         fix = "give it to the optimizer, or freeze it with requires_grad_(False) if it shall stay as it is"
-        if hidden is not None:
+        if _has_empty_group(info):
+            fix = f"one of its groups is empty: {USED_UP}"
+        elif hidden is not None:
             fix = f"register its layer in {type(hidden).__name__}: nn.ModuleList([...]) instead of a plain Python list"
         passes = max(parameter.reached for parameter in parameters)
         return Finding(
@@ -276,3 +278,8 @@ for step in range(10):
     optimizer.step()
 """,
     )
+
+
+def _has_empty_group(info: OptimizerInfo) -> bool:
+    optimizer = info.optimizer()
+    return optimizer is not None and any(not group["params"] for group in optimizer.param_groups)

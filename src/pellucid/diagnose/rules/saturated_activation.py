@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from pellucid.diagnose.events import FLOAT, SMALL, Operation, Pass, end_to_end
-from pellucid.diagnose.finding import Finding
+from pellucid.diagnose.finding import Finding, Spot
 from pellucid.diagnose.measures import Progress, Site, array_of, describe, is_hidden, on_path, progress, sites
+from pellucid.diagnose.origins import MOVING
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
@@ -20,6 +21,7 @@ BEGINNING = 3  # passes in which a model has learned nothing yet
 ENDS = {"sigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0), "elman": (-1.0, 1.0)}
 SOFT = ("softmax", "safe_softmax")
 GATED = ("lstm", "gru")
+WEIGHING = frozenset(("mul", "bmm", "mm", "matmul", "einsum"))  # what attention does with a softmax
 WATCHED = frozenset((*ENDS, *SOFT, *GATED))
 NAMES = {"elman": "RNN's tanh", "lstm": "LSTM's gates", "gru": "GRU's gates", "safe_softmax": "softmax"}
 OF_SCORES = ", scale the scores by 1 / sqrt(d), or divide them by a larger temperature"
@@ -41,7 +43,8 @@ class SaturatedActivation(Rule):
 
     Inputs or weights that are too large push the values there. A sigmoid or softmax at the *end* of a model is meant to
     get there as it learns: what counts is a model whose units are at their ends when training begins, or hidden units
-    that all go there later while the loss gets no better.
+    that all go there later while the loss gets no better. A softmax of a single output is at its end always: it is 1,
+    whatever the model says.
     """
 
     code = "saturated-activation"
@@ -49,9 +52,14 @@ class SaturatedActivation(Rule):
 
     def __init__(self) -> None:
         self.watched: dict[Site, Watched] = {}
+        self.alone: dict[Spot, tuple[Operation, int]] = {}  # a softmax of one output each, and the first pass
+        self.several: set[Spot] = set()  # of more than one, in some pass
 
     def look(self, done: Pass, trace: Trace) -> None:
         operations = on_path(done, WATCHED)
+        for operation in operations:
+            if operation.op in SOFT and operation.inputs[0].requires_grad:
+                self._count(operation, done)
         for (site, operation), share in zip(sites(operations), _shares(operations), strict=True):
             if share is None:
                 continue
@@ -62,13 +70,31 @@ class SaturatedActivation(Rule):
             if share >= ROWS:
                 known.operation, known.largest = operation, _largest(operation)
 
+    def _count(self, operation: Operation, done: Pass) -> None:
+        """Note a softmax at the end of a model that has nothing to choose from."""
+        shape, axis = operation.output.shape, operation.params[0] if operation.params else -1
+        if shape and shape[axis] > 1:
+            self.several.add(operation.spot)
+        elif not is_hidden(operation, done) and not _weighs(operation, done):
+            self.alone.setdefault(operation.spot, (operation, done.number))
+
     def findings(self, trace: Trace) -> Iterable[Finding]:
+        yield from (self.constant(*seen) for spot, seen in self.alone.items() if spot not in self.several)
         went = progress(trace)
         found = [w for w in self.watched.values() if _saturated(w, went)]
         if found:
             yield self.finding(min(found, key=lambda w: (_since(w), w.operation.order)))
         elif late := [w for w in self.watched.values() if w.hidden and _ended_saturated(w, looks=2)]:
             yield self.finding(min(late, key=lambda w: w.operation.order)).at("info")
+
+    def constant(self, operation: Operation, since: int) -> Finding:
+        return Finding(
+            self.code, operation.spot, "softmax of a single output is always 1: it passes no gradient at all",
+            f"{describe(operation)} of shape {operation.output.shape} is taken over a dimension of size 1",
+            "one output says yes or no by a sigmoid (or give it as it is to F.binary_cross_entropy_with_logits); for "
+            "softmax the last layer needs one output for each class",
+            since=since,
+        )  # fmt: skip
 
     def finding(self, watched: Watched) -> Finding:
         operation = watched.operation
@@ -141,8 +167,39 @@ def main():
 
 main()
 """,
+        """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+x = torch.randn(40, 5)
+y = (x[:, :1] > 0).float()
+for step in range(10):
+    probability = torch.softmax(model(x), dim=1)  # BUG
+    loss = nn.functional.binary_cross_entropy(probability, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     )
     healthy = (
+        """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+score, value = nn.Linear(4, 1), nn.Linear(4, 2)
+optimizer = torch.optim.Adam([*score.parameters(), *value.parameters()], lr=1e-2)
+for step in range(10):
+    places = torch.randn(8, 1, 4)  # sentences of one word: there is nothing to choose from
+    weights = torch.softmax(score(places), dim=1)
+    loss = ((weights * value(places)).sum(1) - places[:, 0, :2]).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
         """
 import torch
 import torch.nn as nn
@@ -228,6 +285,18 @@ def _share_of_gates(operation: Operation, states: Any) -> float | None:
     for bias in (array for array in arrays if array is not None and array.ndim == 1 and array.size == gates.shape[1]):
         gates = gates + bias
     return float((np.abs(gates) > EDGE).mean())
+
+
+def _weighs(operation: Operation, done: Pass) -> bool:
+    """Whether the shares of a softmax weigh something, as in attention, which may have one place to look at."""
+    takers = list(done.uses.get(operation.output, ()))
+    while takers:
+        taker = takers.pop()
+        if taker.op in WEIGHING:
+            return True
+        if taker.op in MOVING:
+            takers += done.uses.get(taker.output, ())
+    return False
 
 
 def _largest(operation: Operation) -> float:

@@ -1,6 +1,7 @@
 """wrong-target: class index out of range, wrong dtype, values outside the loss's range, or one constant class."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,10 @@ from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
 BY_CLASS = ("cross_entropy", "nll_loss", "multi_margin_loss")
-BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
+WITH_LOGITS = "binary_cross_entropy_with_logits"
+BINARY = ("binary_cross_entropy", WITH_LOGITS, "multilabel_soft_margin_loss")
+SIGNED = ("cosine_embedding_loss", "margin_ranking_loss", "hinge_embedding_loss", "soft_margin_loss")
+LABELS = ({0.0}, {0.0, 1.0}, {2.0}, {1.0, 2.0})  # of two classes, where signs are wanted
 MANY = 30  # targets of one class and no other before that is worth a word
 
 
@@ -19,7 +23,9 @@ class WrongTarget(Rule):
     """A loss says what its targets are: class indices from 0 to C-1 as int64, or probabilities as floats.
 
     Labels that start at 1, that are -1 and 1, or that are pixels from 0 to 255 are a loss of something else, or a
-    crash. Targets that are all one class teach the model to say that class.
+    crash. Losses of pairs and margins want -1 and 1: for them a label of 0 is no negative, it is nothing at all. A
+    text that is longer than the frames it is read from costs infinitely much (ctc_loss). Targets that are all one
+    class teach the model to say that class.
     """
 
     code = "wrong-target"
@@ -33,49 +39,24 @@ class WrongTarget(Rule):
         self.failed: tuple[LossCall, str] | None = None
         self.classes: dict[Spot, set[float]] = {}
         self.counted: dict[Spot, int] = {}
+        self.signs: dict[Spot, tuple[LossCall, set[float], int]] = {}  # what was there instead of -1 and 1, since when
 
     def look(self, done: Pass, trace: Trace) -> None:
         for call in done.losses:
-            for what, evidence, fix in self._out_of_range(call):
+            target = numbers(call.target)
+            if target is None or call.input is None:
+                continue
+            for what, evidence, fix in RANGES.get(call.name, _anything)(call, target):
                 self.found.setdefault(call.spot, (what, evidence, fix, done.number))
-            self._count(call)
+            self._count(call, target)
+            if call.name in SIGNED:
+                self.signs.setdefault(call.spot, (call, set(), done.number))[1].update(np.unique(target).tolist())
         if done.losses and done.losses[-1].result is None:
             self.failed = (done.losses[-1], _described(done.losses[-1]))
 
-    def _out_of_range(self, call: LossCall) -> Iterator[tuple[str, str, str]]:
-        target = numbers(call.target)
-        if target is None or call.target is None or call.input is None:
-            return
-        low, high = float(target.min()), float(target.max())
-        if call.name in BY_CLASS and not call.target.floating:
-            ignored = call.options.get("ignore_index", -100)
-            classes = call.input.shape[class_axis(call)] if call.input.shape else 1
-            if low >= 0 and high < classes and not low == high == ignored:
-                return
-            used = target[target != ignored]
-            if not used.size:
-                yield (
-                    "every target is ignore_index: no sample counts",
-                    f"all {target.size} targets are {ignored}",
-                    IGNORED_FIX,
-                )
-            elif used.min() < 0 or used.max() >= classes:
-                what = f"the targets lie between {used.min():g} and {used.max():g}, the model has {classes} classes"
-                yield "a class index is out of range", what, CLASS_FIX
-        elif call.name in BINARY and (low < -1e-6 or high > 1 + 1e-6):
-            yield "targets lie outside of 0 to 1", f"they lie between {low:.4g} and {high:.4g}", BINARY_FIX
-        elif call.name == "cross_entropy" and call.target.floating and call.target.shape == call.input.shape:
-            if target.ndim > 1 and (low < -1e-6 or not np.allclose(target.sum(class_axis(call)), 1, atol=1e-2)):
-                sums = target.sum(class_axis(call))
-                what = f"they add up to {float(sums.min()):.3g} to {float(sums.max()):.3g} per sample"
-                yield "targets of cross_entropy that are floats must be probabilities of the classes", what, SHARES_FIX
-        elif call.name == "poisson_nll_loss" and low < 0:
-            yield "counts are negative", f"the smallest is {low:.4g}", "use counts from 0 on"
-
-    def _count(self, call: LossCall) -> None:
+    def _count(self, call: LossCall, target: np.ndarray) -> None:
         """Remember which classes were wanted, unless they are made up: a contrastive loss wants the first always."""
-        target = numbers(call.target)
-        if call.name not in BY_CLASS or target is None or call.target.floating or _joined(call.input):  # type: ignore[union-attr]
+        if call.name not in BY_CLASS or call.target.floating or _joined(call.input):  # type: ignore[union-attr]
             return
         classes = self.classes.setdefault(call.spot, set())
         if len(classes) < 2:
@@ -95,6 +76,13 @@ class WrongTarget(Rule):
             return
         for spot, (what, evidence, fix, since) in self.found.items():
             yield Finding(self.code, spot, what, evidence, fix, since=since)
+        for spot, (call, seen, since) in self.signs.items():
+            if seen in LABELS:
+                yield Finding(
+                    self.code, spot, f"{call.name} wants targets of -1 and 1, and gets labels of two classes",
+                    f"the targets are {' and '.join(f'{label:g}' for label in sorted(seen))}: none of them says that a "
+                    "pair or a sample is negative", SIGNS_FIX.format(1 if 0 in seen else 3), since=since,
+                )  # fmt: skip
         for spot, classes in self.classes.items():
             if len(classes) == 1 and self.counted[spot] >= MANY and spot not in self.found:
                 yield Finding(
@@ -156,6 +144,37 @@ for epoch in range(6):
     loss.backward()
     opt.step()
 """,
+        """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+tower = nn.Linear(6, 4)
+criterion = nn.CosineEmbeddingLoss(margin=0.1)
+optimizer = torch.optim.Adam(tower.parameters(), lr=1e-2)
+for step in range(8):
+    left = torch.randn(20, 6)
+    same = (torch.rand(20) < 0.5).float()  # 1 and 0
+    right = torch.where(same[:, None] > 0, left, torch.randn(20, 6))
+    loss = criterion(tower(left), tower(right), same)  # BUG
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        """
+import torch
+
+torch.manual_seed(0)
+net = torch.nn.Linear(4, 5)
+optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+frames, texts = torch.randn(6, 3, 4), torch.tensor([[1, 2, 3, 4], [2, 2, 2, 2], [3, 1, 0, 0]])
+for step in range(5):
+    log_probabilities = net(frames).log_softmax(2)
+    loss = torch.nn.functional.ctc_loss(log_probabilities, texts, (6, 6, 6), (4, 4, 2))  # BUG
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     )
     healthy = (
         """
@@ -193,6 +212,25 @@ for step in range(8):
     loss.backward()
     optimizer.step()
 """,
+        """
+import torch
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+net = torch.nn.Linear(6, 5)
+optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+texts, lengths = torch.tensor([1, 2, 2, 3, 4]), (3, 2)
+for step in range(8):
+    first, second = torch.randn(16, 6), torch.randn(16, 6)
+    ahead = torch.sign((first - second).sum(1).round())  # ties are 0: neither shall be ahead
+    ranked = F.margin_ranking_loss(net(first)[:, 0], net(second)[:, 0], ahead)
+    alike = F.cosine_embedding_loss(net(first), net(first + 0.1), torch.ones(16))  # only pairs that belong together
+    frames = net(torch.randn(4, 2, 6)).log_softmax(2)
+    loss = ranked + alike + F.ctc_loss(frames, texts, torch.tensor([4, 4]), torch.tensor(lengths))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     )
 
 
@@ -205,13 +243,102 @@ def _joined(scores: Value | None, hops: int = 8) -> bool:
     return hops > 0 and any(_joined(value, hops - 1) for value in alike)
 
 
+def _anything(call: LossCall, target: np.ndarray) -> Iterator[tuple[str, str, str]]:
+    yield from ()
+
+
+def _classes(call: LossCall, target: np.ndarray) -> Iterator[tuple[str, str, str]]:
+    if call.target is None or call.target.floating:
+        if call.name == "cross_entropy":
+            yield from _shares(call, target)
+        return
+    low, high, ignored = target.min(), target.max(), call.options.get("ignore_index", -100)
+    classes = call.input.shape[class_axis(call)] if call.input is not None and call.input.shape else 1
+    if low >= 0 and high < classes and not low == high == ignored:
+        return
+    used = target[target != ignored]
+    if not used.size:
+        what = "every target is ignore_index: no sample counts"
+        yield what, f"all {target.size} targets are {ignored}", IGNORED_FIX
+    elif used.min() < 0 or used.max() >= classes:
+        what = f"the targets lie between {used.min():g} and {used.max():g}, the model has {classes} classes"
+        yield "a class index is out of range", what, CLASS_FIX
+
+
+def _shares(call: LossCall, target: np.ndarray) -> Iterator[tuple[str, str, str]]:
+    if target.ndim < 2 or call.input is None or target.shape != call.input.shape:
+        return
+    sums = target.sum(class_axis(call))
+    if target.min() < -1e-6 or not np.allclose(sums, 1, atol=1e-2):
+        evidence = f"they add up to {float(sums.min()):.3g} to {float(sums.max()):.3g} per sample"
+        yield "targets of cross_entropy that are floats must be probabilities of the classes", evidence, SHARES_FIX
+
+
+def _unit(call: LossCall, target: np.ndarray) -> Iterator[tuple[str, str, str]]:
+    low, high = target.min(), target.max()
+    if call.name == WITH_LOGITS and call.target is not None and not call.target.floating:
+        what = f"the targets of {call.name} are no floating-point numbers: PyTorch refuses them"
+        yield what, f"their dtype is {call.target.dtype}", FLOAT_FIX
+    elif low < -1e-6 or high > 1 + 1e-6:
+        yield "targets lie outside of 0 to 1", f"they lie between {low:.4g} and {high:.4g}", BINARY_FIX
+
+
+def _counts(call: LossCall, target: np.ndarray) -> Iterator[tuple[str, str, str]]:
+    if target.min() < 0:
+        yield "counts are negative", f"the smallest is {target.min():.4g}", "use counts from 0 on"
+
+
+def _spelled(call: LossCall, target: np.ndarray) -> Iterator[tuple[str, str, str]]:
+    """Texts that hold the blank, or that are longer than their frames."""
+    frames, lengths = (_lengths(call.options.get(name)) for name in ("input_lengths", "target_lengths"))
+    if frames is None or lengths is None or frames.shape != lengths.shape:
+        return
+    texts, blank = _texts(target, lengths), call.options.get("blank", 0)
+    needed = lengths + [_repeats(text) for text in texts]  # a blank has to part two labels that are alike
+    short = needed > frames
+    if any((text == blank).any() for text in texts):
+        yield "a target of ctc_loss holds the blank, which stands for no label", f"the blank is {blank}", BLANK_FIX
+    elif short.all() or (short.any() and not call.options.get("zero_infinity")):
+        worst = int((needed - frames).argmax())
+        evidence = f"{short.sum()} of {short.size} targets; one needs {needed[worst]} frames, and has {frames[worst]}"
+        yield "ctc_loss gets fewer frames than its targets need", evidence, FRAMES_FIX
+
+
+def _lengths(given: Any) -> Any:
+    array = numbers(given) if isinstance(given, Value) else given
+    return None if array is None else np.asarray(array, np.int64).reshape(-1)
+
+
+def _texts(target: np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:
+    """The labels of each sample: rows that are padded, or all in one row."""
+    if target.ndim == 2:
+        return [row[:length] for row, length in zip(target, lengths, strict=False)]
+    return np.split(target, np.cumsum(lengths)[:-1])
+
+
+def _repeats(text: np.ndarray) -> int:
+    return int((text[1:] == text[:-1]).sum())
+
+
+RANGES: dict[str, Callable[[LossCall, np.ndarray], Iterator[tuple[str, str, str]]]] = {
+    **dict.fromkeys(BY_CLASS, _classes), **dict.fromkeys(BINARY, _unit),
+    "poisson_nll_loss": _counts, "ctc_loss": _spelled,
+}  # fmt: skip
+
 CLASS_FIX = (
     "count the classes from 0, and give the last layer as many outputs as there are classes; if they start at 1:"
     "\n- y\n+ y - 1"
 )
 BINARY_FIX = "make them 0 and 1, e.g.\n- labels\n+ (labels > 0).float()\n(pixels: images / 255)"
 SHARES_FIX = "give class indices (int64), or probabilities that add up to 1 per sample"
+SIGNS_FIX = "make signs of them:\n- y\n+ 2 * y - {}"
+BLANK_FIX = "count the labels from 1 and give the model one class more, or say which class is the blank: blank=C-1"
+FRAMES_FIX = (
+    "give it more frames (less pooling or stride before it, longer windows), or leave such samples out: "
+    "zero_infinity=True lets them cost nothing"
+)
 IGNORED_FIX = "check how the targets are made: nothing is left to learn from"
+FLOAT_FIX = "- y\n+ y.float()"
 DTYPE_FIX = "class indices are int64, probabilities are floats:\n- y\n+ y.long()"
 
 
