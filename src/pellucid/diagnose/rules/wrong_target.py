@@ -12,8 +12,7 @@ from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
 BY_CLASS = ("cross_entropy", "nll_loss", "multi_margin_loss")
-WITH_LOGITS = "binary_cross_entropy_with_logits"
-BINARY = ("binary_cross_entropy", WITH_LOGITS, "multilabel_soft_margin_loss")
+BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits", "multilabel_soft_margin_loss")
 SIGNED = ("cosine_embedding_loss", "margin_ranking_loss", "hinge_embedding_loss", "soft_margin_loss")
 LABELS = ({0.0}, {0.0, 1.0}, {2.0}, {1.0, 2.0})  # of two classes, where signs are wanted
 MANY = 30  # targets of one class and no other before that is worth a word
@@ -276,10 +275,7 @@ def _shares(call: LossCall, target: np.ndarray) -> Iterator[tuple[str, str, str]
 
 def _unit(call: LossCall, target: np.ndarray) -> Iterator[tuple[str, str, str]]:
     low, high = target.min(), target.max()
-    if call.name == WITH_LOGITS and call.target is not None and not call.target.floating:
-        what = f"the targets of {call.name} are no floating-point numbers: PyTorch refuses them"
-        yield what, f"their dtype is {call.target.dtype}", FLOAT_FIX
-    elif low < -1e-6 or high > 1 + 1e-6:
+    if low < -1e-6 or high > 1 + 1e-6:
         yield "targets lie outside of 0 to 1", f"they lie between {low:.4g} and {high:.4g}", BINARY_FIX
 
 
@@ -348,6 +344,8 @@ def _of_target(text: str) -> bool:
 
 
 def _fix_for(said: str) -> str:
+    if "can't be cast" in said or "Integral" in said:
+        return FLOAT_FIX
     if "dtype" in said or "scalar type" in said:
         return DTYPE_FIX
     if "bounds" in said or "range" in said:

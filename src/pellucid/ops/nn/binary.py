@@ -175,6 +175,10 @@ def binary_cross_entropy_with_logits(
     if input.array.shape != target.array.shape:
         sizes = f"Target size ({dtypes.Size(target.shape)}) must be the same as input size ({dtypes.Size(input.shape)})"
         raise refusal(ValueError, sizes)
+    if target.array.dtype.kind in "biu":
+        names = [dtypes.scalar_name(each.dtype) for each in (input, target)]
+        what = f"result type {names[0]} can't be cast to the desired output type {names[1]}"
+        raise refusal(RuntimeError, what, "the target is a probability, a floating-point number", "target.float()")
     if weight is None and pos_weight is None:
         return _logits_row(input, target, how, None)
     _no_gradient(weight, "binary_cross_entropy_with_logits", "weight")

@@ -247,6 +247,8 @@ def kl_div(
                 stacklevel=2,
             )
         how = "sum" if reduction == "batchmean" else reduction_of(reduction)
+    if input.array.dtype.kind in "biu" or target.array.dtype.kind in "biu":
+        raise refusal(RuntimeError, "kl_div: Integral inputs not supported.", try_="target.float()")
     loss = exp(target) * (target - input) if log_target else xlogy(target, target) - target * input
     total = reduced(loss, how)
     return total / input.shape[0] if reduction == "batchmean" and input.ndim else total
