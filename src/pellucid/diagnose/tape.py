@@ -156,7 +156,9 @@ class Tape:
 
     def lines(self) -> dict[int, Any]:
         """What the log says of the step so far."""
-        return dict(self.log) if self.aside is None else self.aside | self.log
+        if self.aside is None:
+            return dict(self.log)
+        return self.aside | self.log if self.log else self.aside
 
     def settle(self) -> None:
         """After a backward: a new step begins if the parameters were changed (by hand, by LBFGS), else this goes on."""
