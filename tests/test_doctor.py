@@ -647,6 +647,7 @@ def test_the_labels_of_two_classes_are_no_signs(loss, tmp_path):
 
 
 FIXED = {  # a program of the corpus, and what its first finding says to do
+    "backward-twice__gan_generator": "the first step a detached value",  # the generator has to learn of the second
     "backward-twice__generator_steps_first": "torch.ones(16, 1)) + bce(net_d(fake.detach()), torch.zeros(16, 1))",
     "not-in-optimizer__counted_generator_in_a_group": "its groups is empty: `model.parameters()` can be used once",
     "detached__returned_data": "- return code.data\n+ return code",

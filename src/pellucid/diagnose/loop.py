@@ -73,6 +73,13 @@ class Loop(Values):
                 if tensor is not None and tensor.node is not None and not isinstance(tensor.node, Leaf):
                     yield value
 
+    def parameters_of(self, value: Value) -> set[Parameter]:
+        """The parameters that a value was computed from, by the graph of the tensor that still has it."""
+        tensor = next((kept() for kept, known in self._known.values() if known is value), None)
+        graph = [] if tensor is None else oldest_first(_node_of(tensor))
+        leaves = [leaf for node in graph if isinstance(node, Leaf) and (leaf := node.tensor()) is not None]
+        return {parameter for leaf in leaves if (parameter := self.parameter_of(leaf)) is not None}
+
     # --- backward()
 
     def begin_backward(self, root: Tensor, retain_graph: bool) -> Backward:

@@ -17,7 +17,7 @@ WALK_ONCE = (
 )
 CUT_OFF = (
     "give the loss of the first step a detached value, so that its backward() ends there and leaves the graph to the "
-    "second:\n- discriminator(fake)\n+ discriminator(fake.detach())\n"
+    "second:\n- discriminator({name})\n+ discriminator({name}.detach())\n"
     "(losses of one step are added: (loss_a + loss_b).backward())"
 )
 EVERY_STEP = (
@@ -53,7 +53,7 @@ class BackwardTwice(Rule):
             self.code, spot,
             "backward() goes through a graph for the second time: the first backward() has freed what it needs",
             f"the first was at line {first.line}; the values saved at line {error.recorded_at.line} are gone",
-            _fix(once, first != spot, len(trace.optimizers) > 1),
+            _fix(once, first, spot, trace),
             related=(
                 *(Related(taking.spot, "a value that an earlier step has used, again") for taking, _ in once[:1]),
                 Related(first, "the first backward()"),
@@ -138,18 +138,33 @@ for step in range(4):
     )
 
 
-def _fix(once: list[tuple[Operation, Value]], of_another: bool, several: bool) -> str:
-    """What to do, by whether an earlier step's value is used, the first backward() was another one, and optimizers."""
-    if once:
-        return _cut_second(*once[0]) if of_another else _cut_once(once[0][1])
-    return CUT_OFF if several and of_another else WALK_ONCE
+def _fix(once: list[tuple[Operation, Value]], first: Spot, spot: Spot, trace: Trace) -> str:
+    """What to do, by whether another backward() was the first, and which of the two losses the value is to learn of."""
+    if first == spot:
+        return _cut_once(once[0][1]) if once else WALK_ONCE
+    if once and _was_trained(once[0][1], first, trace):
+        return _cut_second(*once[0])
+    name = _name_of(once[0][1]) if once else ""
+    return CUT_OFF.format(name=name or "fake") if len(trace.optimizers) > 1 else WALK_ONCE
+
+
+def _was_trained(value: Value, first: Spot, trace: Trace) -> bool:
+    """Whether the step after the first backward() was one of what the value was computed from: of the generator."""
+    began = max((event.order for event in trace.backwards if event.spot == first), default=0)
+    steps = [update.optimizer for update in trace.updates if update.order > began and update.optimizer is not None]
+    return bool(steps) and not trace.parameters_of(value).isdisjoint(steps[0].parameters)
+
+
+def _name_of(value: Value) -> str:
+    """What the line that made a value calls it."""
+    name = "" if value.made_at is None else Spot.of(value.made_at).code.partition(" = ")[0]
+    return name if name.isidentifier() else ""
 
 
 def _cut_second(taking: Operation, value: Value) -> str:
     """What to do about a value that another loss has used up, with the line that takes it, where that names it."""
-    name = "" if value.made_at is None else Spot.of(value.made_at).code.partition(" = ")[0]
     line = taking.spot.code
-    better = kept_as(line, name, "detach")
+    better = kept_as(line, _name_of(value), "detach")
     return SECOND_USE + (f"- {line}\n+ {better}" if better else "- discriminator(fake)\n+ discriminator(fake.detach())")
 
 
