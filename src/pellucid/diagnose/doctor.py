@@ -134,7 +134,8 @@ class doctor:
                 found += rule.findings(self.trace)
             except Exception as error:
                 self.failures[rule.code] = error
-        self.findings = ranked(found, {rule.code: rule.explains for rule in self.rules})
+        late = {rule.code for rule in self.rules if not rule.at_once}
+        self.findings = ranked(found, {rule.code: rule.explains for rule in self.rules}, late)
         if self.trace.crash is not None and not self.errors:
             self.findings.insert(0, unexplained(self.trace.crash))
         self.trace.open.forget()

@@ -21,6 +21,7 @@ class EvalModeLeftOn(Rule):
     """
 
     code = "eval-mode-left-on"
+    at_once = False
     explains = frozenset(("exploding-gradient", "learning-rate-too-high"))
 
     def __init__(self) -> None:

@@ -29,6 +29,7 @@ class LearningRateTooHigh(Rule):
     """
 
     code = "learning-rate-too-high"
+    at_once = False
     explains = frozenset((
         "overflow", "exploding-gradient", "dead-relu", "saturated-activation", "vanishing-gradient", "clamped",
         "underflow",

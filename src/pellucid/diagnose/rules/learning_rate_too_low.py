@@ -60,7 +60,7 @@ class LearningRateTooLow(Rule):
             f"{who}a step changes the parameters by {_typical(steps):.3g} of their size; the loss went from "
             f"{went.first:.4g} to {went.last:.4g} in {len(went.finite)} steps",
             "raise the rate (1e-3 for Adam, 1e-2 for SGD are usual), or let the schedule lower it more slowly",
-            related=related, since=-1 if 0 < steps[-1].rate < NOTHING else steps[2].number,  # nothing else explains it
+            related=related, since=steps[2].number, independent=0 < steps[-1].rate < NOTHING,
         )  # fmt: skip
 
     broken = (

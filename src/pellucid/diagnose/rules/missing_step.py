@@ -82,6 +82,7 @@ class MissingStep(Rule):
                 f"{evidence}; the optimizer stepped {plural(steps, 'time')}",
                 fix if steps else _step_after(wasted[0].spot),
                 related=(Related(trace.optimizers[0].spot, "the optimizer is made here"),), since=wasted[0].number,
+                independent=not steps,
             )  # fmt: skip
         spot = _most_common(clearing)
         return Finding(
@@ -119,7 +120,7 @@ class MissingStep(Rule):
             self.code, own.spot, f"the {info.kind} made at line {info.spot.line} never steps: its parameters stay",
             f"{len(reached)} backward passes gave gradients to its {plural(len(held), 'parameter')}, it never stepped",
             _step_after(own.spot),
-            related=(Related(info.spot, "the optimizer is made here"),), since=own.number,
+            related=(Related(info.spot, "the optimizer is made here"),), since=own.number, independent=True,
         )  # fmt: skip
 
     broken = (

@@ -16,6 +16,7 @@ class MissingZeroGrad(Rule):
     """
 
     code = "missing-zero-grad"
+    at_once = False
     explains = frozenset(("learning-rate-too-high", "exploding-gradient", "overflow"))
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
