@@ -337,6 +337,7 @@ class Pass:
         self.edges: list[tuple[Any, Any, Any, Any]] = []  # a node, what came in, the node it passed on to, and what
         self.flows: list[Flow] = []  # the same for rules, once they look
         self.arrivals: list[tuple[int, Value]] = []  # tensors made of numbers whose origin is unknown, and when
+        self.begun: dict[Value, Any] = {}  # results that were made leaves since, and weak references to their tensors
         self.backward: Backward | None = None  # None: the run ended before
         self.unchecked: list[Value] = []  # small results of which nobody knows yet if they are finite
         self.bad: list[Operation] = []  # operations in which bad numbers begin, in their order
@@ -403,6 +404,7 @@ class Pass:
                     value.array = value.maker = None
         self.unchecked.clear()
         self.edges.clear()
+        self.begun.clear()
         for flow in self.flows:
             flow.arriving = flow.gradient = None
 

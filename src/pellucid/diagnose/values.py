@@ -177,6 +177,9 @@ class Values:
 
     def becomes_leaf(self, tensor: Tensor, route: tuple[Place, ...]) -> None:
         """A result without a graph is to be a leaf from here on; made in this function, the same lines led there."""
+        known = self._known.get(id(tensor))
+        if known is not None and known[0]() is tensor:
+            self.open.begun[known[1]] = known[0]
         made = self._route_of(tensor)
         if len(made) == 1 and made[0].code is route[0].code:
             self.placed(tensor, (made[0], *route[1:]))
