@@ -128,6 +128,7 @@ class doctor:
         if self.trace.open.operations or self.trace.open.backward is not None:
             self.trace.measure(self.trace.open)
             self._all_look(self.trace.open)
+        self.trace.name_in_whole_models()
         found: list[Finding] = []
         for rule in self.rules:
             try:

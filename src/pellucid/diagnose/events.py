@@ -5,6 +5,7 @@ open its values still have their arrays; the rules look at it just before they a
 """
 
 import math
+import re
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,6 +23,7 @@ from pellucid.diagnose.finding import Spot
 
 ORDER = attrgetter("order")
 FLOAT = np.dtype(np.float32)
+ASSIGNED = re.compile(r"([\w.]+) = ")
 SMALL = 2048  # elements of an array that is measured together with others
 ndarray, isfinite, sqrt = np.ndarray, math.isfinite, math.sqrt  # asked for with every operation
 
@@ -234,6 +236,12 @@ class OptimizerInfo:
     @property
     def spot(self) -> Spot:
         return Spot.of(self.place)
+
+    @property
+    def called(self) -> str:
+        """The variable that it is given where it is made, for a fix; "optimizer" if it is given none there."""
+        assigned = ASSIGNED.match(self.spot.code)
+        return "optimizer" if assigned is None else assigned[1]
 
 
 # --- the training loop: kept for the whole run

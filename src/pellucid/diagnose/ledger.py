@@ -224,7 +224,7 @@ class CutRule:
 def evidence(loss: Loss, trace: Trace) -> str:
     """Who got no gradient, and how often that was seen."""
     passes = len(trace.backwards)
-    if loss.cut.parameter is None and not loss.cut.fatal:
+    if not loss.parameters and not loss.cut.fatal:
         return "this term of the loss is a number: it changes no gradient"
     if loss.cut.fatal:
         who = f": {listed(loss.parameters)} can get none" if loss.parameters else ""

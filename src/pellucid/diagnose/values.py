@@ -195,17 +195,31 @@ class Values:
 
     def name_parameters(self, model: Any) -> None:
         """Call the parameters of a model by their names in it."""
-        for path, module in model.named_modules():
-            for name, tensor in module._parameters.items():
-                if tensor is not None:
-                    parameter = self.parameter_of(tensor, self.created(module))
-                    if parameter is not None:
-                        parameter.name = f"{path}.{name}" if path else name
-                        parameter.module = weakref.ref(module)
+        for name, module, tensor in _named_tensors(model):
+            parameter = self.parameter_of(tensor, self.created(module))
+            if parameter is not None:
+                parameter.name, parameter.module = name, weakref.ref(module)
+
+    def name_in_whole_models(self) -> None:
+        """Call parameters by their names in the largest module around them: its methods may call its parts only."""
+        parts = {part for module in self.made_at for part in module._modules.values()}
+        for model in [module for module in self.made_at if module not in parts]:
+            for name, _, tensor in _named_tensors(model):
+                known = self.parameters.get(id(tensor))
+                if known is not None and known.tensor() is tensor:
+                    known.name = name
 
     def _count(self) -> int:
         self._now += 1
         return self._now
+
+
+def _named_tensors(model: Any) -> Iterator[tuple[str, Any, Tensor]]:
+    """The parameters of a model: the name in it, the module each belongs to, and the tensor."""
+    for path, module in model.named_modules():
+        for name, tensor in module._parameters.items():
+            if tensor is not None:
+                yield f"{path}.{name}" if path else name, module, tensor
 
 
 def memory_of(array: np.ndarray) -> int:

@@ -29,7 +29,7 @@ class Detached(CutRule, Rule):
         better = better.replace(".data", "")
         if better == source:
             return "use the tensor itself here, with its history"
-        if source.partition(" = ")[0].endswith(".data"):
+        if ".data = " in source:
             return "use what was computed itself, not a parameter that its numbers are put into:\n" + FUNCTIONAL
         name, assigned, value = better.partition(" = ")
         if name == value or (not assigned and source.endswith(".detach_()")):

@@ -1,6 +1,6 @@
 """zero-initialised: weights whose zero value or symmetry stops learning."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,7 +92,7 @@ class ZeroInitialised(Rule):
         return Finding(
             self.code, _initialised(first), message, evidence,
             _at_random(_initialised(first).code, first.name),
-            related=tuple(Related(_initialised(p), f"{p.name}, the same") for p in others[:4]),
+            related=tuple(_elsewhere(first, others)),
         )  # fmt: skip
 
     broken = (
@@ -227,6 +227,16 @@ def _at_random(line: str, name: str) -> str:
     made, assigned, _ = line.partition(" = ")
     weight = rest.partition(",")[0].rstrip(")") if replaces else made if assigned else name
     return f"start with small random numbers:\n{'-' if replaces else ' '} {line}\n+ nn.init.kaiming_uniform_({weight})"
+
+
+def _elsewhere(first: Parameter, others: list[Parameter], most: int = 4) -> Iterator[Related]:
+    """The other lines that initialise in the same way, each once with what it makes."""
+    lines: dict[Spot, list[str]] = {}
+    for parameter in others[:most]:
+        lines.setdefault(_initialised(parameter), []).append(parameter.name)
+    for spot, names in lines.items():
+        if spot != _initialised(first):
+            yield Related(spot, f"{', '.join(names)}, the same")
 
 
 def _initialised(parameter: Parameter) -> Spot:
