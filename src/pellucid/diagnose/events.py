@@ -346,6 +346,7 @@ class Pass:
         self.flows: list[Flow] = []  # the same for rules, once they look
         self.arrivals: list[tuple[int, Value]] = []  # tensors made of numbers whose origin is unknown, and when
         self.begun: dict[Value, Any] = {}  # results that were made leaves since, and weak references to their tensors
+        self.differentiated: list[Value] = []  # of what autograd.grad gave derivatives that can be differentiated
         self.backward: Backward | None = None  # None: the run ended before
         self.unchecked: list[Value] = []  # small results of which nobody knows yet if they are finite
         self.bad: list[Operation] = []  # operations in which bad numbers begin, in their order
@@ -413,6 +414,7 @@ class Pass:
         self.unchecked.clear()
         self.edges.clear()
         self.begun.clear()
+        self.differentiated.clear()
         for flow in self.flows:
             flow.arriving = flow.gradient = None
 
