@@ -15,7 +15,7 @@ BETTER = (
     (re.compile(r"\.(?:item|tolist)\(\)"), ""),
     (re.compile(r"\bfloat\(([\w.]+)\)"), r"\1"),
     (re.compile(r"torch\.(?:as_)?tensor\((\[[\w\s.,]+\])(?:,[^()]*)?\)"), r"torch.stack(\1)"),
-    (re.compile(r"torch\.(?:as_)?tensor\(([\w.]+(?:\[\w+\])?)(?:,[^()]*)?\)"), r"\1"),
+    (re.compile(r"torch\.(?:as_)?tensor\((torch\.\w+\([\w.]+\)|[\w.]+(?:\[\w+\])?)(?:,[^()]*)?\)"), r"\1"),
     (re.compile(r"\.requires_grad_\((?:True)?\)$"), ""),
 )  # fmt: skip
 # A list of tensors under one name.

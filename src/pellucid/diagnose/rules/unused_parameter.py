@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pellucid.diagnose.events import Parameter, Pass
+from pellucid.diagnose.events import Parameter, Pass, Replaced
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.ledger import ledger_of, listed, related_to
 from pellucid.diagnose.measures import parameters_behind
@@ -55,10 +55,12 @@ class UnusedParameter(Rule):
         ledger = ledger_of(trace)
         if not trace.backwards or any(each.fatal for each in ledger.cuts):
             return []
+        replaced = _replaced(trace)
         return [
             parameter
             for parameter in ledger.silent(trace)
             if parameter.optimizers and not parameter.reached and not ledger.cuts_of(parameter)
+            and parameter not in replaced
             and parameter not in ledger.connected and not self.beside_the_point(parameter, trace)
         ]  # fmt: skip
 
@@ -226,3 +228,9 @@ for which in (0, 2, 2, 1, 0, 4):  # some are not drawn in a short run
     optimizer.step()
 """,
     )
+
+
+def _replaced(trace: Trace) -> set[Parameter]:
+    """What gave way to others that are used: it is stale, also where a crash came before a step could show it."""
+    events = (event for event in trace.loop if isinstance(event, Replaced))
+    return {old for event in events if any(new.used for new in event.new) for old in event.old}
