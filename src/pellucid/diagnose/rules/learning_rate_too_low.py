@@ -16,6 +16,7 @@ FEW = 1e-6  # the same for a run of few steps
 RUN = 2e-3  # what all steps together change
 GAIN = 0.02  # the share of the loss that all steps together can have gained
 LEFT = 0.2  # of the first loss: below that there was not much left to learn
+STUCK = 0.8  # of the first loss: above that hardly anything was learned
 NOTHING = 1e-7  # a rate that is wrong by itself, whatever else is
 COLLAPSED = 1e-3  # of the largest rate: the schedule has switched training off
 
@@ -25,7 +26,8 @@ class LearningRateTooLow(Rule):
 
     Measured is what all steps together can have gained: the distance moved times the slope. A warm-up starts with tiny
     rates too, but they grow; at a minimum the slope itself is small; and a schedule may end near zero, but not spend
-    most of the run there.
+    most of the run there. Of several optimizers one with a rate of next to nothing is told whatever the loss does: the
+    others move it.
     """
 
     code = "learning-rate-too-low"
@@ -38,18 +40,20 @@ class LearningRateTooLow(Rule):
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         went = progress(trace)
-        if went.broke or len(went.finite) < 3 or went.improved < LEFT:
-            return
+        tells = not (went.broke or len(went.finite) < 3 or went.improved < LEFT)
         for info in trace.optimizers:
             steps = steps_of(trace, info)
-            if _too_low(steps, trace, went):
+            if not tells or (len(trace.optimizers) > 1 and went.improved < STUCK):  # others may move the loss
+                if _stands_still(steps):
+                    yield self.standstill(steps, *rate_set_at(trace, info, steps[-1]), info.kind)
+            elif _too_low(steps, trace, went):
                 spot, related = rate_set_at(trace, info, steps[-1])
                 yield self.finding(steps, went, spot, related, f"{info.kind} with lr={steps[-1].rate:.3g}: ")
             elif _collapsed(steps, went):
                 spot, related = rate_set_at(trace, info, steps[-1])
                 yield self.finding(steps[len(steps) // 2 :], went, spot, related, _fall(steps))
-        steps = self.by_hand.steps
-        if not trace.optimizers and _too_low(steps, trace, went) and (place := self.by_hand.place(trace)) is not None:
+        steps, place = self.by_hand.steps, self.by_hand.place(trace)
+        if tells and not trace.optimizers and place is not None and _too_low(steps, trace, went):
             yield self.finding(steps, went, place, (), "")
 
     def finding(
@@ -61,6 +65,16 @@ class LearningRateTooLow(Rule):
             f"{went.first:.4g} to {went.last:.4g} in {len(went.finite)} steps",
             "raise the rate (1e-3 for Adam, 1e-2 for SGD are usual), or let the schedule lower it more slowly",
             related=related, since=steps[2].number, independent=0 < steps[-1].rate < NOTHING,
+        )  # fmt: skip
+
+    def standstill(self, steps: Sequence[Step], spot: Spot, related: tuple[Related, ...], kind: str) -> Finding:
+        """The finding about one rate that is wrong by itself, where the loss says nothing about it."""
+        return Finding(
+            self.code, spot, "the steps are so small that the parameters of this optimizer stay as they are",
+            f"{kind} with lr={steps[-1].rate:.3g}: {len(steps)} steps, each of which changes the parameters by less "
+            f"than {FEW:.0e} of their size",
+            "raise the rate: 1e-3 for Adam, 1e-2 for SGD are usual",
+            related=related, since=steps[2].number, independent=True,
         )  # fmt: skip
 
     broken = (
@@ -156,7 +170,7 @@ for step in range(4):  # a short run with a modest rate
 
 def _too_low(steps: Sequence[Step], trace: Trace, went: Progress) -> bool:
     """Whether neither one step nor all of them together can have changed anything, though the slope is there."""
-    if len(steps) < 3 or went.improved < 0.8 or not all(step.with_gradient for step in steps):
+    if len(steps) < 3 or went.improved < STUCK or not all(step.with_gradient for step in steps):
         return False
     if steps[-1].rate > 1.5 * steps[0].rate:  # a warm-up
         return False
@@ -167,6 +181,13 @@ def _too_low(steps: Sequence[Step], trace: Trace, went: Progress) -> bool:
     gained = sum(step.ratio * step.norm * slopes.get(step.number, 0.0) for step in steps)
     possible = float(np.median([0.01 * step.norm * slopes.get(step.number, 0.0) for step in steps]))
     return gained < GAIN and possible > 1e-3
+
+
+def _stands_still(steps: Sequence[Step]) -> bool:
+    """Whether no rate was more than nothing, and no step either; a step after the numbers broke says nothing."""
+    if len(steps) < 3 or steps[-1].rate > 1.5 * steps[0].rate:  # a warm-up
+        return False
+    return all(0 < step.rate < NOTHING and step.with_gradient and not step.ratio > FEW for step in steps)
 
 
 def _collapsed(steps: Sequence[Step], went: Progress) -> bool:
