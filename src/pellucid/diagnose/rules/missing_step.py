@@ -47,6 +47,7 @@ class MissingStep(Rule):
             left = set(info.parameters) - moved  # one that wraps another leaves the step to it
             reached = [event for event in backwards if event.reached & left]
             if not info.steps and len(reached) >= 3:
+                self.explains = self.explains - {"missing-zero-grad"}  # those gradients another one applies
                 yield self._never_stepped(info, reached)
 
     def _wasted(self, trace: Trace) -> tuple[list[Backward], list[Cleared]]:
