@@ -16,7 +16,6 @@ FEW = 1e-6  # the same for a run of few steps
 RUN = 2e-3  # what all steps together change
 GAIN = 0.02  # the share of the loss that all steps together can have gained
 LEFT = 0.2  # of the first loss: below that there was not much left to learn
-STUCK = 0.8  # of the first loss: above that hardly anything was learned
 NOTHING = 1e-7  # a rate that is wrong by itself, whatever else is
 COLLAPSED = 1e-3  # of the largest rate: the schedule has switched training off
 
@@ -43,15 +42,14 @@ class LearningRateTooLow(Rule):
         tells = not (went.broke or len(went.finite) < 3 or went.improved < LEFT)
         for info in trace.optimizers:
             steps = steps_of(trace, info)
-            if not tells or (len(trace.optimizers) > 1 and went.improved < STUCK):  # others may move the loss
-                if _stands_still(steps):
-                    yield self.standstill(steps, *rate_set_at(trace, info, steps[-1]), info.kind)
-            elif _too_low(steps, trace, went):
+            if tells and _too_low(steps, trace, went):
                 spot, related = rate_set_at(trace, info, steps[-1])
                 yield self.finding(steps, went, spot, related, f"{info.kind} with lr={steps[-1].rate:.3g}: ")
-            elif _collapsed(steps, went):
+            elif tells and _collapsed(steps, went):
                 spot, related = rate_set_at(trace, info, steps[-1])
                 yield self.finding(steps[len(steps) // 2 :], went, spot, related, _fall(steps))
+            elif _stands_still(steps):  # other optimizers may have moved the loss
+                yield self.standstill(steps, *rate_set_at(trace, info, steps[-1]), info.kind)
         steps, place = self.by_hand.steps, self.by_hand.place(trace)
         if tells and not trace.optimizers and place is not None and _too_low(steps, trace, went):
             yield self.finding(steps, went, place, (), "")
@@ -170,7 +168,7 @@ for step in range(4):  # a short run with a modest rate
 
 def _too_low(steps: Sequence[Step], trace: Trace, went: Progress) -> bool:
     """Whether neither one step nor all of them together can have changed anything, though the slope is there."""
-    if len(steps) < 3 or went.improved < STUCK or not all(step.with_gradient for step in steps):
+    if len(steps) < 3 or went.improved < 0.8 or not all(step.with_gradient for step in steps):
         return False
     if steps[-1].rate > 1.5 * steps[0].rate:  # a warm-up
         return False
