@@ -262,12 +262,14 @@ def test_bad_numbers_of_prepared_data_name_the_line_and_where_the_batch_enters(t
         ("loss = torch.tensor(error.item(), requires_grad=True)", "+ loss = error"),
         ("loss = torch.as_tensor(float(error), dtype=torch.float32).requires_grad_()", "+ loss = error"),
         ("loss = torch.tensor([error, error]).sum().requires_grad_()", "+ loss = torch.stack([error, error]).sum()"),
+        ("both = [error, error]; loss = torch.tensor(both, requires_grad=True).sum()", "torch.stack(both).sum()"),
+        ("loss = torch.tensor(math.sqrt(error.item()), requires_grad=True)", "+ loss = torch.sqrt(error)"),
     ],
 )
 def test_a_departure_is_mended_with_the_tensor_itself(line, better, tmp_path):
     script = tmp_path / "train.py"
     script.write_text(
-        "import torch\nmodel = torch.nn.Linear(2, 1)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "import math, torch\nmodel = torch.nn.Linear(2, 1)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
         "x = torch.randn(8, 2)\nfor _ in range(4):\n    optimizer.zero_grad()\n    error = model(x).square().mean()\n"
         f"    {line}\n    loss.backward()\n    optimizer.step()\n"
     )
@@ -664,3 +666,43 @@ def test_a_fix_does_not_break_something_else(name):
 def test_a_parameter_has_its_name_in_the_module_whose_methods_are_called():
     path = Path(__file__).parent / "doctor_corpus" / "broken" / "detached__baseline_and_value.py"
     assert "critic.0.weight" in examined(path).findings[0].message
+
+
+def test_a_layer_that_was_replaced_is_not_unused_when_a_crash_hides_that_it_is_stale(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\nmodel = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nmodel[2] = torch.nn.Linear(4, 1)\n"
+        "loss = model(torch.randn(5, 3)).square().mean()\nloss.backward()\nloss.backward()\n"
+    )
+    assert [finding.code for finding in examined(script).errors] == ["backward-twice"]
+
+
+def test_a_fix_has_the_names_of_the_program(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\n\nclass Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.body, self.value = torch.nn.Linear(3, 4), torch.nn.Linear(4, 1)\n"
+        "        self.drop = torch.nn.Dropout(0.1)\n\n"
+        "    @torch.no_grad()\n    def judge(self, x):\n        return self.value(self.body(x))\n\n"
+        "    def act(self, x):\n        return self.drop(self.body(x)).mean()\n\n"
+        "torch.manual_seed(0)\nnet = Net()\nadam = torch.optim.Adam(net.parameters(), lr=1e-3)\nnet.eval()\n"
+        "for _ in range(10):\n    x = torch.randn(8, 3)\n    (net.act(x) * net.judge(x).mean()).backward()\n"
+        "    adam.step()\n"
+    )
+    found = {finding.code: finding for finding in examined(script).findings}
+    assert "+ adam.zero_grad()" in found["missing-zero-grad"].fix
+    assert "+ net.train()" in found["eval-mode-left-on"].fix
+    assert "value.weight" in found["no-grad-region"].message
+    assert [related.spot.line for related in found["no-grad-region"].related] == [9]
+
+
+def test_a_function_written_out_that_overflows_is_mended_with_torchs_own(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\nw = torch.full((3,), 50.0, requires_grad=True)\noptimizer = torch.optim.SGD([w], lr=0.1)\n"
+        "for _ in range(4):\n    z = w * 3\n    loss = torch.log(1 + torch.exp(z)).sum()\n"
+        "    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n"
+    )
+    first = examined(script).findings[0]
+    assert first.code == "overflow" and "+ loss = F.softplus(z).sum()" in first.fix

@@ -14,7 +14,7 @@ from pellucid.diagnose.cures import Symptom, cure_of, meeting
 from pellucid.diagnose.events import Flow, Operation, Pass, Value, is_finite
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.measures import flows_of, once
-from pellucid.diagnose.rewriting import guarded
+from pellucid.diagnose.rewriting import guarded, stable
 from pellucid.diagnose.trace import Trace
 from pellucid.nn.modules.loss import _Loss
 
@@ -44,6 +44,8 @@ class Root:
     def _mended(self) -> str:
         """The fix, with the line itself in the place of an example that adds an epsilon."""
         line = self.spot.code
+        if self.code == "overflow" and (own := stable(line)):
+            return f"use the function that does not overflow:{DIFF}{line}\n+ {own}"
         better = guarded(line, self.code) if "1e-" in self.fix.partition("\n+ ")[2] else ""
         return f"{self.fix.partition(DIFF)[0]}{DIFF}{line}\n+ {better}" if better else self.fix
 

@@ -131,14 +131,15 @@ class doctor:
         if self.trace.open.operations or self.trace.open.backward is not None:
             self.trace.measure(self.trace.open)
             self._all_look(self.trace.open)
-        self.trace.name_by_owners()
+        self.trace.name_in_whole_models()
         found: list[Finding] = []
         for rule in self.rules:
             try:
                 found += rule.findings(self.trace)
             except Exception as error:
                 self.failures[rule.code] = error
-        self.findings = ranked(found, {rule.code: rule.explains for rule in self.rules})
+        late = {rule.code for rule in self.rules if not rule.at_once}
+        self.findings = ranked(found, {rule.code: rule.explains for rule in self.rules}, late)
         if self.trace.crash is not None and not self.errors:
             self.findings.insert(0, unexplained(self.trace.crash))
         self.trace.open.forget()

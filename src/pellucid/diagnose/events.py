@@ -5,6 +5,7 @@ open its values still have their arrays; the rules look at it just before they a
 """
 
 import math
+import re
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,6 +23,7 @@ from pellucid.diagnose.finding import Spot
 
 ORDER = attrgetter("order")
 FLOAT = np.dtype(np.float32)
+ASSIGNED = re.compile(r"([\w.]+) = ")
 SMALL = 2048  # elements of an array that is measured together with others
 ndarray, isfinite, sqrt = np.ndarray, math.isfinite, math.sqrt  # asked for with every operation
 
@@ -240,6 +242,12 @@ class OptimizerInfo:
     def spot(self) -> Spot:
         return Spot.of(self.place)
 
+    @property
+    def called(self) -> str:
+        """The variable that it is given where it is made, for a fix; "optimizer" if it is given none there."""
+        assigned = ASSIGNED.match(self.spot.code)
+        return "optimizer" if assigned is None else assigned[1]
+
 
 # --- the training loop: kept for the whole run
 
@@ -357,6 +365,8 @@ class Pass:
         self.edges: list[tuple[Any, Any, Any, Any]] = []  # a node, what came in, the node it passed on to, and what
         self.flows: list[Flow] = []  # the same for rules, once they look
         self.arrivals: list[tuple[int, Value]] = []  # tensors made of numbers whose origin is unknown, and when
+        self.begun: dict[Value, Any] = {}  # results that were made leaves since, and weak references to their tensors
+        self.differentiated: list[Value] = []  # of what autograd.grad gave derivatives that can be differentiated
         self.backward: Backward | None = None  # None: the run ended before
         self.unchecked: list[Value] = []  # small results of which nobody knows yet if they are finite
         self.bad: list[Operation] = []  # operations in which bad numbers begin, in their order
@@ -434,6 +444,8 @@ class Pass:
                     value.array = value.maker = None
         self.unchecked.clear()
         self.edges.clear()
+        self.begun.clear()
+        self.differentiated.clear()
         for flow in self.flows:
             flow.arriving = flow.gradient = None
 

@@ -80,6 +80,7 @@ class Finding:
     severity: Severity = "error"
     related: tuple[Related, ...] = field(default=())
     since: int = 0  # the pass in which it was first measured, counted from 0
+    independent: bool = False  # no other finding can be the cause of it
 
     def as_json(self) -> dict[str, Any]:
         """The form that editors and other tools read."""

@@ -214,6 +214,8 @@ def _asked(trace: Trace, original: Callable[..., Any]) -> Callable[..., Any]:
         asked = [trace.parameter_of(tensor) for tensor in tensors_in(inputs)]
         trace.asked_for.update(parameter for parameter in asked if parameter is not None)
         roots = tensors_in(outputs)
+        if kwargs.get("create_graph"):
+            trace.open.differentiated += map(trace.value_of, roots)
         if kwargs.get("create_graph") or len(roots) != 1 or not _are_trained(trace, asked, roots[0]):
             return original(outputs, inputs, *args, **kwargs)
         event = trace.begin_backward(roots[0], bool(kwargs.get("retain_graph")))

@@ -105,6 +105,8 @@ class Ledger:
             cuts = [cut for cut in self.cuts_of(parameter) if not cut.fatal]
             if parameter.reached and parameter not in only_asked:  # zeros came: only a step function makes them
                 cuts = [cut for cut in cuts if cut.operation is not None and cut.operation.op in STEPS]
+            if not trace.optimizers:  # trained by hand: a copy that gets the gradients is trained in its place
+                cuts = [cut for cut in cuts if cut.heir is None or _got_none(cut.heir, trace.asked_for)]
             relevant = [cut for cut in cuts if serves(cut, trace)] or cuts
             if relevant:
                 yield min(relevant, key=lambda cut: cut.likelihood)
@@ -222,7 +224,7 @@ class CutRule:
 def evidence(loss: Loss, trace: Trace) -> str:
     """Who got no gradient, and how often that was seen."""
     passes = len(trace.backwards)
-    if loss.cut.parameter is None and not loss.cut.fatal:
+    if not loss.parameters and not loss.cut.fatal:
         return "this term of the loss is a number: it changes no gradient"
     if loss.cut.fatal:
         who = f": {listed(loss.parameters)} can get none" if loss.parameters else ""

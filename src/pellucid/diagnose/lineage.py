@@ -47,6 +47,7 @@ class Cut:
     fatal: bool = False  # the loss wants no gradient at all: backward() refused
     blocked: bool = False  # another cut lies on every way from here to the loss: mending this one would not help
     guessed: bool = False  # a number went out to Python, and nothing that came back is known to be made of it
+    heir: Parameter | None = None  # the leaf that the value goes on as: a copy that is trained in its place
 
     @property
     def order(self) -> int:
@@ -120,8 +121,24 @@ class Search:
             blocked = len(every) > 1 and self._is_blocked(operation, every)
             yield Cut(
                 code, spot_of(blamed, code), blamed, parameter, self.done.number, hopeless, fate, self.fatal, blocked,
-                operation in self._guessed,
+                operation in self._guessed, self._heir(operation),
             )  # fmt: skip
+
+    def _heir(self, operation: Operation) -> Parameter | None:
+        """The leaf that a value became after a cut: `w.detach().clone().requires_grad_()`."""
+        stack = list(self.results.get(operation, ()))
+        seen = set(stack)
+        while stack:
+            value = stack.pop()
+            tensor = self.done.begun.get(value, lambda: None)()
+            if tensor is not None:
+                return self.trace.parameter_of(tensor)
+            for later in self.done.uses.get(value, ()):
+                if len(later.inputs) == 1 and not later.recorded:
+                    fresh = [each for each in self.results.get(later, ()) if each not in seen]
+                    stack.extend(fresh)
+                    seen.update(fresh)
+        return None
 
     def reaches(self, values: Iterable[Value]) -> bool:
         """Whether one of these values has a part in the loss."""

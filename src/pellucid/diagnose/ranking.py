@@ -1,8 +1,8 @@
 """Which finding comes first: causes before their consequences, errors before warnings, early before late."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from pellucid.diagnose.finding import Finding
+from pellucid.diagnose.finding import Finding, Spot
 
 SEVERITIES = ("error", "warning", "info")
 
@@ -20,10 +20,15 @@ ORDER = (
 )  # fmt: skip
 
 
-def ranked(findings: Iterable[Finding], explains: dict[str, frozenset[str]]) -> list[Finding]:
-    """The findings, the most likely root cause first; consequences of another finding are only information."""
+def ranked(
+    findings: Iterable[Finding], explains: dict[str, frozenset[str]], late: Collection[str] = ()
+) -> list[Finding]:  # fmt: skip
+    """The findings, the most likely root cause first; consequences of another finding are only information.
+
+    Late causes work by the steps that follow: what was there before those steps is no consequence of them.
+    """
     unique = list({(f.code, f.spot): f for f in sorted(findings, key=_key)}.values())
-    weighed = [finding.at("info") if _explained(finding, unique, explains) else finding for finding in unique]
+    weighed = [finding.at("info") if _explained(finding, unique, explains, late) else finding for finding in unique]
     return sorted(weighed, key=_key)
 
 
@@ -35,13 +40,20 @@ def _place(code: str) -> int:
     return ORDER.index(code) if code in ORDER else len(ORDER)
 
 
-def _explained(finding: Finding, among: Sequence[Finding], explains: dict[str, frozenset[str]]) -> bool:
+def _explained(
+    finding: Finding, among: Sequence[Finding], explains: dict[str, frozenset[str]], late: Collection[str]
+) -> bool:  # fmt: skip
     """Whether another error is the cause of this finding: it says so, and it was there first."""
-    return any(
+    return not finding.independent and any(
         other.severity == "error" and finding.code in explains.get(other.code, ()) and _before(other, finding, explains)
+        and (other.code not in late or other.since < finding.since or finding.spot in _lines(other))
         for other in among
         if other is not finding
-    )
+    )  # fmt: skip
+
+
+def _lines(finding: Finding) -> set[Spot]:
+    return {finding.spot, *(related.spot for related in finding.related)}
 
 
 def _before(cause: Finding, finding: Finding, explains: dict[str, frozenset[str]]) -> bool:

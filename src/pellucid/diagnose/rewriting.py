@@ -1,12 +1,13 @@
 """Lines of the user's code, rewritten for a fix: without a comment, without a call, without writing in place."""
 
 import ast
+import re
 from collections.abc import Callable, Collection
 from typing import Any
 
 __all__ = [
-    "bare", "carried_name", "detached", "guarded", "kept_as", "out_of_place", "squeezed", "summed_as_number",
-    "without_call",
+    "bare", "carried_name", "detached", "guarded", "kept_as", "out_of_place", "squeezed", "stable",
+    "summed_as_number", "without_call",
 ]  # fmt: skip
 
 NO_CHANGE = ""
@@ -193,6 +194,18 @@ def guarded(line: str, code: str) -> str:
     return _written(tree)
 
 
+def stable(line: str) -> str:
+    """A line in which a function that is written out gives way to torch's own, which cannot overflow; "" if none does.
+
+    >>> stable("return torch.log(1 + torch.exp(z))"), stable("p = 1 / (1 + torch.exp(-score))"), stable("y = x.exp()")
+    ('return F.softplus(z)', 'p = torch.sigmoid(score)', '')
+    """
+    better = line
+    for written_out, own in STABLE:
+        better = written_out.sub(own, better)
+    return better if better != line else NO_CHANGE
+
+
 def _is_open(pair: ast.BinOp, operator: Any) -> bool:
     """Whether an infix operation is of this kind and cannot take zero: a power of 2 can."""
     power = pair.right.value if isinstance(pair.right, ast.Constant) else 0
@@ -213,6 +226,15 @@ GUARDS: dict[str, tuple[Any, tuple[str, ...], Callable[[ast.expr], ast.expr] | N
     "log-of-zero": (None, ("log", "log2", "log10"), _clamped),
     "sqrt-at-zero": (ast.Pow, ("sqrt",), _above(1e-12)),
 }
+ONE = r"1(?:\.0?)?"
+STABLE = (
+    (re.compile(rf"torch\.log\({ONE} \+ torch\.exp\(([\w.]+)\)\)"), r"F.softplus(\1)"),
+    (re.compile(rf"\({ONE} \+ ([\w.]+)\.exp\(\)\)\.log\(\)"), r"F.softplus(\1)"),
+    (re.compile(r"torch\.log1p\(torch\.exp\(([\w.]+)\)\)"), r"F.softplus(\1)"),
+    (re.compile(r"\b([\w.]+)\.exp\(\)\.log1p\(\)"), r"F.softplus(\1)"),
+    (re.compile(rf"{ONE} / \({ONE} \+ torch\.exp\(-([\w.]+)\)\)"), r"torch.sigmoid(\1)"),
+    (re.compile(rf"{ONE} / \({ONE} \+ \(-([\w.]+)\)\.exp\(\)\)"), r"torch.sigmoid(\1)"),
+)
 # How operations are written between their operands; a comparison is left as it is, and so is a call beside it.
 INFIX: dict[str, Any] = {
     "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div, "pow": ast.Pow,

@@ -177,6 +177,9 @@ class Values:
 
     def becomes_leaf(self, tensor: Tensor, route: tuple[Place, ...]) -> None:
         """A result without a graph is to be a leaf from here on; made in this function, the same lines led there."""
+        known = self._known.get(id(tensor))
+        if known is not None and known[0]() is tensor:
+            self.open.begun[known[1]] = known[0]
         made = self._route_of(tensor)
         if len(made) == 1 and made[0].code is route[0].code:
             self.placed(tensor, (made[0], *route[1:]))
@@ -192,19 +195,16 @@ class Values:
 
     def name_parameters(self, model: Any) -> None:
         """Call the parameters of a model by their names in it."""
-        for path, module in model.named_modules():
-            for name, tensor in module._parameters.items():
-                if tensor is not None:
-                    parameter = self.parameter_of(tensor, self.created(module))
-                    if parameter is not None:
-                        parameter.name = f"{path}.{name}" if path else name
-                        parameter.module = weakref.ref(module)
+        for name, module, tensor in _named_tensors(model):
+            parameter = self.parameter_of(tensor, self.created(module))
+            if parameter is not None:
+                parameter.name, parameter.module = name, weakref.ref(module)
 
-    def name_by_owners(self) -> None:
-        """Call parameters by their names in the module around them also if that is never called, only its methods."""
-        children = {child for module in self.made_at for child in module.children()}
-        for module in [each for each in self.made_at if each not in children and not of_library(each)]:
-            for name, tensor in module.named_parameters():
+    def name_in_whole_models(self) -> None:
+        """Call parameters by their names in the largest module around them: its methods may call its parts only."""
+        parts = {part for module in self.made_at for part in module._modules.values()}
+        for model in [module for module in self.made_at if module not in parts and not of_library(module)]:
+            for name, _, tensor in _named_tensors(model):
                 known = self.parameters.get(id(tensor))
                 if known is not None and known.tensor() is tensor:
                     known.name = name
@@ -217,6 +217,14 @@ class Values:
 def of_library(module: Any) -> bool:
     """Whether a module's class is one of ours: a container has no names for what is in it."""
     return type(module).__module__.partition(".")[0] == "pellucid"
+
+
+def _named_tensors(model: Any) -> Iterator[tuple[str, Any, Tensor]]:
+    """The parameters of a model: the name in it, the module each belongs to, and the tensor."""
+    for path, module in model.named_modules():
+        for name, tensor in module._parameters.items():
+            if tensor is not None:
+                yield f"{path}.{name}" if path else name, module, tensor
 
 
 def memory_of(array: np.ndarray) -> int:

@@ -19,6 +19,7 @@ class DoubleSoftmax(Rule):
     """
 
     code = "double-softmax"
+    at_once = False
     explains = frozenset(("learning-rate-too-low", "vanishing-gradient", "saturated-activation"))
 
     def __init__(self) -> None:

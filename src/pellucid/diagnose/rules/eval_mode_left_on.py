@@ -1,5 +1,6 @@
 """eval-mode-left-on: training runs with `eval()`."""
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,6 +22,7 @@ class EvalModeLeftOn(Rule):
     """
 
     code = "eval-mode-left-on"
+    at_once = False
     explains = frozenset(("exploding-gradient", "learning-rate-too-high"))
 
     def __init__(self) -> None:
@@ -58,7 +60,7 @@ class EvalModeLeftOn(Rule):
             "eval() is still on while the model is trained: dropout does nothing and batch norm keeps its statistics",
             f"{len(self.calls)} of the training passes looked at ({passes} ran) had training=False; the model has "
             f"{', '.join(layers)}",
-            "switch back before training goes on:\n+ model.train()",
+            f"switch back before training goes on:\n+ {_named(switch)}.train()",
             related=(Related(call.spot, "the first training call in eval mode"),), since=number,
         )  # fmt: skip
 
@@ -154,6 +156,12 @@ def _switch(call: ModuleCall, trace: Trace) -> ModeSwitch | None:
     """The `eval()` under which a module was called."""
     switches = [e for e in trace.loop if isinstance(e, ModeSwitch) and not e.training and e.order < call.order]
     return next((e for e in reversed(switches) if _contains(e.module, call.module)), None)
+
+
+def _named(switch: ModeSwitch | None) -> str:
+    """What the line that switched calls the model."""
+    called = None if switch is None else re.match(r"([\w.]+)\.(?:eval|train)\(", switch.spot.code)
+    return "model" if called is None else called[1]
 
 
 def _contains(outer: Any, inner: Any) -> bool:

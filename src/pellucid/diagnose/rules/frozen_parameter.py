@@ -85,8 +85,13 @@ class FrozenParameter(Rule):
         if "freeze=True" in parameter.spot.source:  # Embedding.from_pretrained, and said so
             return True
         loaded = any(parameter in update.changed for update in trace.updates if update.optimizer is None)
-        measuring = any(module in self.attendance.evaluating for module in Family(trace).ancestors(parameter))
-        return parameter.frozen_at is not None and parameter not in self.passed and (loaded or measuring)
+        put_aside = parameter not in self.passed and (loaded or self.measures(parameter, Family(trace)))
+        return parameter.frozen_at is not None and put_aside
+
+    def measures(self, parameter: Parameter, family: Family) -> bool:
+        """Whether it is in a part that runs in eval mode and is frozen as a whole: not a model that was left there."""
+        evaluated = [module for module in family.ancestors(parameter) if module in self.attendance.evaluating]
+        return bool(evaluated) and all(map(is_frozen, family.within(evaluated[-1])))
 
     broken = (
         """

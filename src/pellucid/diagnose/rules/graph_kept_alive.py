@@ -130,7 +130,7 @@ class GraphKeptAlive(Rule):
             f"{len(self.alive)} losses of earlier passes are still alive with their graphs",
             "keep the number:\n" + _rewritten(kept, "item", "losses.append(loss)"),
             related=() if kept is None else (Related(last.spot, "backward() on the tensor that is kept"),),
-            since=self.alive[0].number,
+            since=self.alive[0].number, independent=True,
         )  # fmt: skip
 
     broken = (

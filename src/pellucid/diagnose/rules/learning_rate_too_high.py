@@ -17,7 +17,16 @@ RECKLESS = {"SGD": 1.0, "LBFGS": 10.0, "Adadelta": 10.0}  # rates that are askin
 HUGE = 1.0  # one that turns the parameters over in a single step
 GREW = 10.0  # times the first loss: it diverges
 LARGE_STEPS = "the steps are large against the parameters; the loss does not say whether they are too large"
+LOWER = (
+    "divide the rate by 10 until the loss falls from the first steps on, e.g. lr=1e-3 for Adam, 1e-2 for SGD; "
+    "warm up, or clip the gradients if only single steps are too large"
+)
+LOWER_SCHEDULE = (
+    "let the rate rise no further than where the loss still falls, and then hold or lower it: a decay has a factor "
+    "below 1 (gamma=0.95), a warm-up ends at the optimizer's rate"
+)
 PEAK = 3.0  # times the first loss: it was thrown back, and ends no better
+RUN = 20  # steps that are looked at together
 WILD = 30.0  # times the first loss: it was thrown far back, and took long to return
 
 
@@ -29,6 +38,7 @@ class LearningRateTooHigh(Rule):
     """
 
     code = "learning-rate-too-high"
+    at_once = False
     explains = frozenset((
         "overflow", "exploding-gradient", "dead-relu", "saturated-activation", "vanishing-gradient", "clamped",
         "underflow",
@@ -48,27 +58,27 @@ class LearningRateTooHigh(Rule):
         guilty = [(steps, info) for steps, info in series if _too_high(steps, went)]
         reckless = [(steps, info) for steps, info in series if _reckless(steps, info.kind, went)]
         if guilty or reckless:
-            steps, info = max(guilty or reckless, key=lambda pair: _typical(pair[0]))
+            steps, info = min(guilty or reckless, key=lambda pair: _onset(pair[0]))
             wrong = max(steps, key=lambda step: step.ratio if np.isfinite(step.ratio) else 0.0)
             spot, related = rate_set_at(trace, info, wrong)
-            found = self.finding(steps, went, spot, related, f"{info.kind} with lr={wrong.rate:.3g}: ")
+            raised = f", raised from {info.rate:.3g}" if related and wrong.rate > info.rate else ""
+            who = f"{info.kind} with lr={wrong.rate:.3g}{raised}: "
+            found = self.finding(steps, went, spot, related, who, LOWER_SCHEDULE if raised else LOWER)
             yield found if guilty else replace(found, severity="info", message=LARGE_STEPS)
         elif not series and _too_high(self.by_hand.steps, went):
             place = self.by_hand.place(trace)
             if place is not None:
-                yield self.finding(self.by_hand.steps, went, place, (), "")
+                yield self.finding(self.by_hand.steps, went, place, (), "", LOWER)
 
     def finding(
-        self, steps: Sequence[Step], went: Progress, spot: Spot, related: tuple[Related, ...], who: str
+        self, steps: Sequence[Step], went: Progress, spot: Spot, related: tuple[Related, ...], who: str, fix: str
     ) -> Finding:
         largest = max((step.ratio for step in steps if not np.isnan(step.ratio)), default=0.0)
         return Finding(
             self.code, spot, "the steps are too large: the loss gets worse with them instead of better",
             f"{who}a step changes the parameters by {_share(_typical(steps))} their size (at most "
             f"{_share(largest)} it); {went.told}",
-            "divide the rate by 10 until the loss falls from the first steps on, e.g. lr=1e-3 for Adam, 1e-2 for SGD; "
-            "warm up, or clip the gradients if only single steps are too large",
-            related=related, since=_since(steps),
+            fix, related=related, since=_since(steps),
         )  # fmt: skip
 
     broken = (
@@ -237,13 +247,23 @@ def _restless(went: Progress) -> bool:
 
 
 def _typical(steps: Sequence[Step]) -> float:
-    """The middle one of the first steps, without the very first, which may start from zero."""
-    ratios = [step.ratio for step in steps[1:20] or steps if np.isfinite(step.ratio)]
-    return float(np.median(ratios)) if ratios else 0.0
+    """The middle one of twenty steps in a row, where they are largest: a schedule may raise the rate late.
+
+    The very first is left out: it may start from zero.
+    """
+    ratios = [step.ratio for step in steps[1:] or steps if np.isfinite(step.ratio)]
+    runs = [ratios[start : start + RUN] for start in range(0, max(len(ratios) - RUN // 2, 1), RUN // 2)]
+    return float(np.median(max(runs, key=np.median))) if ratios else 0.0
 
 
 def _since(steps: Sequence[Step]) -> int:
-    return next((step.number for step in steps if not step.ratio < LARGE), steps[0].number)
+    return _onset(steps)[0]
+
+
+def _onset(steps: Sequence[Step]) -> tuple[int, float]:
+    """When the steps became large, and how large: of several optimizers the first is to blame, the others follow."""
+    first = next((step for step in steps if not step.ratio < LARGE), steps[0])
+    return first.number, -first.ratio
 
 
 def _share(ratio: float) -> str:

@@ -25,7 +25,8 @@ class LearningRateTooLow(Rule):
 
     Measured is what all steps together can have gained: the distance moved times the slope. A warm-up starts with tiny
     rates too, but they grow; at a minimum the slope itself is small; and a schedule may end near zero, but not spend
-    most of the run there.
+    most of the run there. Of several optimizers one with a rate of next to nothing is told whatever the loss does: the
+    others move it.
     """
 
     code = "learning-rate-too-low"
@@ -38,18 +39,19 @@ class LearningRateTooLow(Rule):
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         went = progress(trace)
-        if went.broke or len(went.finite) < 3 or went.improved < LEFT:
-            return
+        tells = not (went.broke or len(went.finite) < 3 or went.improved < LEFT)
         for info in trace.optimizers:
             steps = steps_of(trace, info)
-            if _too_low(steps, trace, went):
+            if tells and _too_low(steps, trace, went):
                 spot, related = rate_set_at(trace, info, steps[-1])
                 yield self.finding(steps, went, spot, related, f"{info.kind} with lr={steps[-1].rate:.3g}: ")
-            elif _collapsed(steps, went):
+            elif tells and _collapsed(steps, went):
                 spot, related = rate_set_at(trace, info, steps[-1])
                 yield self.finding(steps[len(steps) // 2 :], went, spot, related, _fall(steps))
-        steps = self.by_hand.steps
-        if not trace.optimizers and _too_low(steps, trace, went) and (place := self.by_hand.place(trace)) is not None:
+            elif _stands_still(steps):  # other optimizers may have moved the loss
+                yield self.standstill(steps, *rate_set_at(trace, info, steps[-1]), info.kind)
+        steps, place = self.by_hand.steps, self.by_hand.place(trace)
+        if tells and not trace.optimizers and place is not None and _too_low(steps, trace, went):
             yield self.finding(steps, went, place, (), "")
 
     def finding(
@@ -60,7 +62,17 @@ class LearningRateTooLow(Rule):
             f"{who}a step changes the parameters by {_typical(steps):.3g} of their size; the loss went from "
             f"{went.first:.4g} to {went.last:.4g} in {len(went.finite)} steps",
             "raise the rate (1e-3 for Adam, 1e-2 for SGD are usual), or let the schedule lower it more slowly",
-            related=related, since=-1 if 0 < steps[-1].rate < NOTHING else steps[2].number,  # nothing else explains it
+            related=related, since=steps[2].number, independent=0 < steps[-1].rate < NOTHING,
+        )  # fmt: skip
+
+    def standstill(self, steps: Sequence[Step], spot: Spot, related: tuple[Related, ...], kind: str) -> Finding:
+        """The finding about one rate that is wrong by itself, where the loss says nothing about it."""
+        return Finding(
+            self.code, spot, "the steps are so small that the parameters of this optimizer stay as they are",
+            f"{kind} with lr={steps[-1].rate:.3g}: {len(steps)} steps, each of which changes the parameters by less "
+            f"than {FEW:.0e} of their size",
+            "raise the rate: 1e-3 for Adam, 1e-2 for SGD are usual",
+            related=related, since=steps[2].number, independent=True,
         )  # fmt: skip
 
     broken = (
@@ -167,6 +179,13 @@ def _too_low(steps: Sequence[Step], trace: Trace, went: Progress) -> bool:
     gained = sum(step.ratio * step.norm * slopes.get(step.number, 0.0) for step in steps)
     possible = float(np.median([0.01 * step.norm * slopes.get(step.number, 0.0) for step in steps]))
     return gained < GAIN and possible > 1e-3
+
+
+def _stands_still(steps: Sequence[Step]) -> bool:
+    """Whether no rate was more than nothing, and no step either; a step after the numbers broke says nothing."""
+    if len(steps) < 3 or steps[-1].rate > 1.5 * steps[0].rate:  # a warm-up
+        return False
+    return all(0 < step.rate < NOTHING and step.with_gradient and not step.ratio > FEW for step in steps)
 
 
 def _collapsed(steps: Sequence[Step], went: Progress) -> bool:

@@ -10,12 +10,18 @@ WORDS = {"item": ".item()", "numpy": ".numpy()", "tolist": ".tolist()", "float":
          "array": "np.array()"}  # fmt: skip
 # What to write instead: the history is in the tensors themselves.
 BETTER = (
+    (re.compile(r"\b(?:math|np|numpy)\.(exp|expm1|log|log1p|log2|log10|sqrt|sin|cos|tan|sinh|cosh|tanh|erf)"
+                r"\((?=[^()]*(?:\.item\(\)|\bfloat\())"), r"torch.\1("),
     (re.compile(r"\.(?:item|tolist)\(\)"), ""),
     (re.compile(r"\bfloat\(([\w.]+)\)"), r"\1"),
     (re.compile(r"torch\.(?:as_)?tensor\((\[[\w\s.,]+\])(?:,[^()]*)?\)"), r"torch.stack(\1)"),
-    (re.compile(r"torch\.(?:as_)?tensor\(([\w.]+(?:\[\w+\])?)(?:,[^()]*)?\)"), r"\1"),
+    (re.compile(r"torch\.(?:as_)?tensor\((torch\.\w+\([\w.]+\)|[\w.]+(?:\[\w+\])?)(?:,[^()]*)?\)"), r"\1"),
     (re.compile(r"\.requires_grad_\((?:True)?\)$"), ""),
-)
+)  # fmt: skip
+# A list of tensors under one name.
+LIST = re.compile(r"torch\.(?:as_)?tensor\(([a-zA-Z_][\w.]*)(?:,[^()]*)?\)"), r"torch.stack(\1)"
+# Python's and NumPy's functions give numbers, of whatever they are called with.
+OUTSIDE = re.compile(r"\b(?:math|np|numpy)\.\w+\([^()]*(?:\.item\(\)|\bfloat\()")
 
 
 class LeftTheGraph(CutRule, Rule):
@@ -40,11 +46,15 @@ class LeftTheGraph(CutRule, Rule):
 
     def fix(self, loss: Loss) -> str:
         source = loss.cut.spot.code
-        better = functools.reduce(lambda text, pair: pair[0].sub(pair[1], text), BETTER, source)
+        operation = loss.cut.operation
+        made = operation.outputs[0].shape if operation is not None and operation.outputs else None
+        joins = made is not None and any(value.shape != made for value in operation.inputs)  # type: ignore[union-attr]
+        rules = (LIST, *BETTER) if joins else BETTER
+        better = functools.reduce(lambda text, pair: pair[0].sub(pair[1], text), rules, source)
         name, _, value = better.partition(" = ")
         if name == value:
             return f"keep the tensor that was there: leave this line out\n- {source}"
-        if better != source:
+        if better != source and not (OUTSIDE.search(source) and "torch." not in better):
             return f"keep it a tensor:\n- {source}\n+ {better}"
         return "compute with torch's own functions and keep the value a tensor (torch.stack joins a list of tensors)"
 

@@ -37,6 +37,7 @@ class LossInputMismatch(Rule):
     """
 
     code = "loss-input-mismatch"
+    at_once = False
     explains = frozenset((
         "log-of-zero", "overflow", "learning-rate-too-low", "learning-rate-too-high", "exploding-gradient",
         "non-differentiable-op", "saturated-activation", "wrong-target",

@@ -66,6 +66,7 @@ class MissingStep(Rule):
             left = set(info.parameters) - moved  # one that wraps another leaves the step to it
             reached = [event for event in backwards if event.reached & left]
             if not info.steps and len(reached) >= 3 and _came_round(backwards):
+                self.explains = self.explains - {"missing-zero-grad"}  # those gradients another one applies
                 yield self._never_stepped(info, reached)
 
     def _wasted(self, trace: Trace) -> tuple[list[Backward], list[Cleared]]:
@@ -99,14 +100,15 @@ class MissingStep(Rule):
             return Finding(
                 self.code, wasted[0].spot, others if steps else never,
                 f"{evidence}; the optimizer stepped {plural(steps, 'time')}",
-                fix if steps else _step_after(wasted[0].spot),
+                fix if steps else _step_after(wasted[0].spot, trace.optimizers[0]),
                 related=(Related(trace.optimizers[0].spot, "the optimizer is made here"),), since=wasted[0].number,
+                independent=not steps,
             )  # fmt: skip
-        spot = _most_common(clearing)
+        spot, name, backward = _most_common(clearing), trace.optimizers[0].called, wasted[0].spot.code
         return Finding(
             self.code, spot, "the gradients are cleared before a step applies them",
             f"{evidence}: they were cleared first; the optimizer stepped {plural(steps, 'time')}",
-            "clear before the backward, step after it:\n+ optimizer.zero_grad()\n  loss.backward()\n+ optimizer.step()",
+            f"clear before the backward, step after it:\n+ {name}.zero_grad()\n  {backward}\n+ {name}.step()",
             related=(Related(wasted[0].spot, "the gradients are computed here"),), since=wasted[0].number,
         )  # fmt: skip
 
@@ -150,8 +152,8 @@ class MissingStep(Rule):
         return Finding(
             self.code, own.spot, f"the {info.kind} made at line {info.spot.line} never steps: its parameters stay",
             f"{len(reached)} backward passes gave gradients to its {plural(len(held), 'parameter')}, it never stepped",
-            _step_after(own.spot),
-            related=(Related(info.spot, "the optimizer is made here"),), since=own.number,
+            _step_after(own.spot, info),
+            related=(Related(info.spot, "the optimizer is made here"),), since=own.number, independent=True,
         )  # fmt: skip
 
     broken = (
@@ -435,10 +437,10 @@ def _came_round(backwards: list[Backward]) -> bool:
     return failed.error is None or any(event.spot == failed.spot for event in backwards[:-1])
 
 
-def _step_after(spot: Spot) -> str:
+def _step_after(spot: Spot, info: OptimizerInfo) -> str:
     """The step that is missing; where a scaler made the loss larger, its own, which makes the gradients smaller."""
     scaler = spot.code.partition(".scale(")[0] if ".scale(" in spot.code else ""
-    step = f"{scaler}.step(optimizer)" if scaler.replace(".", "").isidentifier() else "optimizer.step()"
+    step = f"{scaler}.step({info.called})" if scaler.replace(".", "").isidentifier() else f"{info.called}.step()"
     return f"step after this backward:\n  {spot.code}\n+ {step}"
 
 

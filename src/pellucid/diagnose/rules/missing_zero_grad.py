@@ -16,6 +16,7 @@ class MissingZeroGrad(Rule):
     """
 
     code = "missing-zero-grad"
+    at_once = False
     explains = frozenset(("learning-rate-too-high", "exploding-gradient", "overflow"))
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
@@ -51,7 +52,8 @@ class MissingZeroGrad(Rule):
         passes = sum(not event.asked for event in trace.backwards)
         by_hand = not trace.optimizers
         who = "the step before" if by_hand else "the optimizer"
-        clear = "for p in parameters: p.grad = None" if by_hand else "optimizer.zero_grad()"
+        holders = [info for info in trace.optimizers if not first.reached.isdisjoint(info.parameters)]
+        clear = f"{holders[0].called}.zero_grad()" if holders else "for p in parameters: p.grad = None"
         return Finding(
             self.code, first.spot,
             f"backward() adds to gradients that {who} has applied already: nothing clears them between steps",

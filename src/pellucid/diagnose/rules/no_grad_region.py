@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pellucid.diagnose.finding import Related
+from pellucid.diagnose.finding import Related, Spot
 from pellucid.diagnose.ledger import CutRule, Loss, owner, related_to
 from pellucid.diagnose.rules.rule import Rule
 
@@ -27,10 +27,15 @@ class NoGradRegion(CutRule, Rule):
         switch = loss.cut.operation.switched_off_by if loss.cut.operation is not None else "no_grad"
         if switch == "set_grad_enabled":
             return "switch gradients on again before training:\n+ torch.set_grad_enabled(True)"
+        if _decorated(loss) is not None:
+            return f"leave the decorator {switch} away, or train with a function that has none"
         return f"move this out of {switch}: only what must not learn belongs inside"
 
     def related(self, loss: Loss) -> Iterator[Related]:
-        if loss.cut.operation is not None:
+        decorated = _decorated(loss)
+        if decorated is not None:
+            yield Related(decorated, "gradients are switched off for this whole function")
+        elif loss.cut.operation is not None:
             yield from related_to(loss.cut.operation.entered, "gradients are switched off here")
 
     broken = (
@@ -196,3 +201,12 @@ for step in range(12):
         target.load_state_dict(online.state_dict())
 """,
     )
+
+
+def _decorated(loss: Loss) -> Spot | None:
+    """Where the function begins that a decorator switches gradients off for, if it is no block that does."""
+    operation = loss.cut.operation
+    if operation is None or operation.entered is None or operation.within is None:
+        return None
+    inside = operation.within.code
+    return None if inside is operation.entered.code else Spot(inside.co_filename, inside.co_firstlineno)

@@ -30,7 +30,8 @@ class NonDifferentiableOp(CutRule, Rule):
     def message(self, loss: Loss) -> str:
         if loss.cut.operation is None or loss.cut.operation.op not in STEPS:
             return f"{self.word(loss)} has no derivative: no gradient gets back to {owner(loss)}"
-        return f"{self.word(loss)} is a step function with slope zero: {owner(loss)} gets only zeros as gradient"
+        get = "gets" if len(loss.parameters) == 1 else "get"
+        return f"{self.word(loss)} is a step function with slope zero: {owner(loss)} {get} only zeros as gradient"
 
     def word(self, loss: Loss) -> str:
         operation = loss.cut.operation

@@ -16,6 +16,7 @@ class Rule:
 
     code: str
     explains: frozenset[str] = frozenset()  # codes that are consequences: beside this one they are only information
+    at_once: bool = True  # False: what it does to other lines, it does by the steps that follow
     broken: tuple[str, ...] = ()  # programs with this bug, its line marked with `# BUG`
     healthy: tuple[str, ...] = ()  # programs that look alike and are right
 

@@ -21,6 +21,7 @@ class SigmoidBeforeLogitsLoss(Rule):
     """
 
     code = "sigmoid-before-logits-loss"
+    at_once = False
     explains = frozenset(("learning-rate-too-low", "vanishing-gradient", "saturated-activation"))
 
     def __init__(self) -> None:

@@ -16,7 +16,9 @@ PAIRWISE = frozenset(
     ("sub", "add", "mul", "div", "pow", "maximum", "minimum", "rsub", "eq", "ne", "lt", "gt", "le", "ge")
 )
 SPOKEN = {"sub": "a difference", "add": "a sum", "mul": "a product", "div": "a quotient"}
-DELIBERATE = frozenset(("unsqueeze", "newaxis", "expand", "reshape", "permute", "sum", "mean", "amax", "max_dim"))
+SIGNS = {"sub": "-", "add": "+", "mul": "*", "div": "/"}
+ADDED = frozenset(("unsqueeze", "newaxis", "expand", "reshape", "permute"))  # what adds a dimension, or may
+DELIBERATE = ADDED | {"sum", "mean", "amax", "max_dim"}  # and what keeps one: norms of rows that meet each other
 LOSSES = (
     "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "poisson_nll_loss", "soft_margin_loss",
     "binary_cross_entropy_with_logits",
@@ -71,7 +73,7 @@ class SuspiciousBroadcast(Rule):
         for prediction, target in ((first, second), (second, first)):
             if prediction.requires_grad and target.size == prediction.size**2 > 1:
                 grown = _grown_from(target)
-                if grown is not None and not _meant(grown) and grown.inputs[0].size == prediction.size:
+                if grown is not None and not _meant(grown, ADDED) and grown.inputs[0].size == prediction.size:
                     yield grown.spot, grown.op, grown.inputs[0], grown.inputs[1]
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
@@ -151,7 +153,12 @@ def _one_shape(line: str, operation: str, first: Value, second: Value) -> str:
     long = 0 if len(first.shape) > len(second.shape) else 1
     fits = (first, second)[long].shape[-1:] == (1,)
     better = squeezed(line, operation, long) if fits else ""
-    return f"- {line}\n+ {better}" if better else "- prediction - target\n+ prediction.squeeze(-1) - target"
+    if better:
+        return f"- {line}\n+ {better}"
+    if fits and operation in SIGNS:
+        mended = ("a.squeeze(-1)", "b") if long == 0 else ("a", "b.squeeze(-1)")
+        return f"- a {SIGNS[operation]} b\n+ {f' {SIGNS[operation]} '.join(mended)}"
+    return "- prediction - target\n+ prediction.squeeze(-1) - target"
 
 
 def _grows(first: Value, second: Value) -> bool:
@@ -185,7 +192,7 @@ def _grown_from(value: Value) -> Operation | None:
     return None
 
 
-def _meant(operation: Operation) -> bool:
+def _meant(operation: Operation, by: frozenset[str] = DELIBERATE) -> bool:
     """Whether a dimension was added on the same line: then the programmer thought of it."""
     makers = [value.maker for value in operation.inputs if value.maker is not None]
-    return any(maker.op in DELIBERATE and maker.spot == operation.spot for maker in makers)
+    return any(maker.op in by and maker.spot == operation.spot for maker in makers)

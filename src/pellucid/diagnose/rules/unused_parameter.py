@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pellucid.diagnose.events import Parameter, Pass
+from pellucid.diagnose.events import Parameter, Pass, Replaced
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.ledger import ledger_of, listed, related_to
+from pellucid.diagnose.measures import parameters_behind
 from pellucid.diagnose.naming import plural
 from pellucid.diagnose.ownership import Family, unheld
 from pellucid.diagnose.rules.rule import Rule
@@ -18,16 +19,20 @@ class UnusedParameter(Rule):
 
     Often a layer is made and forgotten in `forward`, or its twin is called twice in its place. The doctor reports it
     when an optimizer holds the parameter and it had no part in any loss of the run. Layers that are chosen by the
-    data (experts, of which some were not drawn yet) are no finding.
+    data (experts, of which some were not drawn yet) are no finding, and a loss of derivatives (a score, a force) is
+    told only for information that the last bias drops out of it.
     """
 
     code = "unused-parameter"
 
     def __init__(self) -> None:
         self.calls: dict[Any, list[Spot]] = {}  # the lines that called each module, in the first pass
+        self.differentiated: set[Parameter] = set()  # what a derivative was taken of depends on them
 
     def look(self, done: Pass, trace: Trace) -> None:
         ledger_of(trace).see(done, trace)
+        if not self.differentiated:
+            self.differentiated.update(*map(parameters_behind, done.differentiated))
         if not self.calls and done.backward is not None:
             for call in done.calls:
                 self.calls.setdefault(call.module, []).append(call.spot)
@@ -41,16 +46,21 @@ class UnusedParameter(Rule):
             if not self.drawn(module, family, trace):
                 groups.setdefault(spot, (module, []))[1].append(parameter)
         for spot, (module, parameters) in groups.items():
-            yield self.finding(spot, module, parameters, family, trace)
+            if self.differentiated.issuperset(parameters):
+                yield self.drops_out(spot, parameters)
+            else:
+                yield self.finding(spot, module, parameters, family, trace)
 
     def unused(self, trace: Trace) -> list[Parameter]:
         ledger = ledger_of(trace)
         if not trace.backwards or any(each.fatal for each in ledger.cuts):
             return []
+        replaced = _replaced(trace)
         return [
             parameter
             for parameter in ledger.silent(trace)
             if parameter.optimizers and not parameter.reached and not ledger.cuts_of(parameter)
+            and parameter not in replaced
             and parameter not in ledger.connected and not self.beside_the_point(parameter, trace)
         ]  # fmt: skip
 
@@ -83,6 +93,13 @@ class UnusedParameter(Rule):
             f"{'it' if len(parameters) == 1 else 'them'}",
             related=(*self.inside(spot, module, parameters, trace), *self.twins(module, family),
                      *self.optimizer(parameters)),
+        )  # fmt: skip
+
+    def drops_out(self, spot: Spot, parameters: list[Parameter]) -> Finding:
+        return Finding(
+            self.code, spot, f"{listed(parameters)} drops out of the derivative that the loss is computed from",
+            "what is differentiated depends on it, and its derivative does not: so it is with a constant that is added",
+            "nothing has to be done; a last layer with bias=False says the same", "info",
         )  # fmt: skip
 
     def inside(self, spot: Spot, module: Any, parameters: list[Parameter], trace: Trace) -> Iterator[Related]:
@@ -211,3 +228,9 @@ for which in (0, 2, 2, 1, 0, 4):  # some are not drawn in a short run
     optimizer.step()
 """,
     )
+
+
+def _replaced(trace: Trace) -> set[Parameter]:
+    """What gave way to others that are used: it is stale, also where a crash came before a step could show it."""
+    events = (event for event in trace.loop if isinstance(event, Replaced))
+    return {old for event in events if any(new.used for new in event.new) for old in event.old}

@@ -28,6 +28,7 @@ class WrongTarget(Rule):
     """
 
     code = "wrong-target"
+    at_once = False
     explains = frozenset((
         "division-by-zero", "log-of-zero", "overflow", "learning-rate-too-high", "exploding-gradient",
         "saturated-activation",

@@ -1,6 +1,6 @@
 """zero-initialised: weights whose zero value or symmetry stops learning."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +62,7 @@ class ZeroInitialised(Rule):
         known.looks += 1
         if array.dtype.kind != "f" or array.size < 1:
             return
-        gradient = parts[0] if len(parts) == 1 else sum(parts)
+        gradient = parts[0] if len(parts) == 1 else sum(_folded(part, array.shape) for part in parts)
         if not gradient.any() and not array.any():
             known.zero += 1
         elif _equal_units(array, gradient):
@@ -92,7 +92,7 @@ class ZeroInitialised(Rule):
         return Finding(
             self.code, _initialised(first), message, evidence,
             _at_random(_initialised(first).code, first.name),
-            related=tuple(Related(_initialised(p), f"{p.name}, the same") for p in others[:4]),
+            related=tuple(_elsewhere(first, others)),
         )  # fmt: skip
 
     broken = (
@@ -229,6 +229,16 @@ def _at_random(line: str, name: str) -> str:
     return f"start with small random numbers:\n{'-' if replaces else ' '} {line}\n+ nn.init.kaiming_uniform_({weight})"
 
 
+def _elsewhere(first: Parameter, others: list[Parameter], most: int = 4) -> Iterator[Related]:
+    """The other lines that initialise in the same way, each once with what it makes."""
+    lines: dict[Spot, list[str]] = {}
+    for parameter in others[:most]:
+        lines.setdefault(_initialised(parameter), []).append(parameter.name)
+    for spot, names in lines.items():
+        if spot != _initialised(first):
+            yield Related(spot, f"{', '.join(names)}, the same")
+
+
 def _initialised(parameter: Parameter) -> Spot:
     return Spot.of(parameter.written_at or parameter.created)
 
@@ -238,7 +248,14 @@ def _multiplies(parameter: Parameter, done: Pass) -> bool:
     if len(parameter.shape) > 1:
         return True
     users = (op for value, users in done.leaves.items() if value.parameter is parameter for op in users)
-    return any(op.op in ("mul", "mv", "dot") for op in users)
+    return any(op.op in ("mul", "mv", "dot") and op in done.toward_loss for op in users)
+
+
+def _folded(gradient: Any, shape: tuple[int, ...]) -> Any:
+    """A gradient in the shape of its parameter: that of a use by a whole batch is not summed over the batch yet."""
+    extra = gradient.ndim - len(shape)
+    stretched = (extra + i for i, n in enumerate(shape) if n == 1)
+    return gradient.sum((*range(extra), *stretched)).reshape(shape)
 
 
 def _equal_units(array: Any, gradient: Any) -> bool:
