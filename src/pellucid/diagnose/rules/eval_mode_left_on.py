@@ -31,7 +31,9 @@ class EvalModeLeftOn(Rule):
             return
         reached = done.backward.reached
         for call in done.outermost():
-            if call.grad_mode and not call.training and matters(call.module) and self._trained(call, reached, trace):
+            if not call.grad_mode or call.training or not _counts(call, done):
+                continue
+            if matters(call.module) and self._trained(call, reached, trace):
                 self.calls.append((call, done.number))
                 return
 
@@ -136,6 +138,14 @@ for epoch in range(4):
         head(backbone(x))
 """,
     )
+
+
+def _counts(call: ModuleCall, done: Pass) -> bool:
+    """Whether what a module returned went into the loss: a validation without no_grad is no training.
+
+    A module that returns no tensors in the open is taken to count.
+    """
+    return not call.outputs or any(value.maker in done.toward_loss for value in call.outputs)
 
 
 def matters(module: Any) -> bool:
