@@ -62,7 +62,7 @@ class ZeroInitialised(Rule):
         known.looks += 1
         if array.dtype.kind != "f" or array.size < 1:
             return
-        gradient = parts[0] if len(parts) == 1 else sum(parts)
+        gradient = sum(_summed_to(part, array.shape) for part in parts)
         if not gradient.any() and not array.any():
             known.zero += 1
         elif _equal_units(array, gradient):
@@ -239,6 +239,15 @@ def _multiplies(parameter: Parameter, done: Pass) -> bool:
         return True
     users = (op for value, users in done.leaves.items() if value.parameter is parameter for op in users)
     return any(op.op in ("mul", "mv", "dot") for op in users)
+
+
+def _summed_to(gradient: Any, shape: tuple[int, ...]) -> Any:
+    """A gradient summed over the dimensions along which its parameter was stretched."""
+    if gradient.shape == shape:
+        return gradient
+    gradient = gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
+    stretched = tuple(i for i, n in enumerate(shape) if n == 1 and gradient.shape[i] > 1)
+    return gradient.sum(axis=stretched, keepdims=True)
 
 
 def _equal_units(array: Any, gradient: Any) -> bool:
