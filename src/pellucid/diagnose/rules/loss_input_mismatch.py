@@ -29,12 +29,15 @@ class LossInputMismatch(Rule):
 
     def __init__(self) -> None:
         self.found: dict[Spot, tuple[str, str, str, int]] = {}
+        self.trained: set[Spot] = set()  # the losses among them that were trained on
         self.softmax: dict[Spot, tuple[Spot, str]] = {}  # where the input of a loss became probabilities, and the fix
 
     def look(self, done: Pass, trace: Trace) -> None:
         for call in done.losses:
             for what, evidence, fix in self._mismatches(call):
                 self.found.setdefault(call.spot, (what, evidence, fix, done.number))
+                if call.result is None or call.result.maker in done.toward_loss:
+                    self.trained.add(call.spot)
                 made = origin_of_parts(call.input)
                 if fix == LOG_FIX and made is not None and made.op == "softmax":
                     self.softmax.setdefault(call.spot, (made.spot, _in_logarithms(made)))
@@ -74,10 +77,19 @@ class LossInputMismatch(Rule):
             )
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
+        trained = {found[0] for spot, found in self.found.items() if spot in self.trained}
         for spot, (what, evidence, fix, since) in self.found.items():
+            if what in trained and spot not in self.trained:  # the same slip where the model is only tried out
+                continue
             made, better = self.softmax.get(spot, (None, fix))
             related = () if made is None else (Related(made, "the probabilities are made here"),)
-            yield Finding(self.code, spot, what, evidence, better, related=related, since=since)
+            yield Finding(self.code, spot, what, evidence, better, related=(*related, *self._tried(what)), since=since)
+
+    def _tried(self, what: str) -> Iterator[Related]:
+        """Where the same loss is taken of a model that is not trained by it: a validation."""
+        for spot, found in self.found.items():
+            if found[0] == what and spot not in self.trained and self.trained:
+                yield Related(spot, "the same here, where the model is tried out")
 
     broken = (
         """
