@@ -153,7 +153,7 @@ class Trace(Loop):
         old = known[1] if known is not None and known[0]() is target else None
         self._note_initialisation(target)
         if target.node is None or not is_grad_enabled():  # else it is a part of the graph
-            self._note_update_by_hand(target)
+            self._note_update_by_hand(target, steps=result is None or not _copies(result))
         if result is not None:
             if result.node is not None:
                 self._written_nodes[result.node] = result
@@ -258,6 +258,11 @@ class Trace(Loop):
         call = LossCall(name, here(), values[0], values[1], options, self._count(), module=self.running)
         self.open.losses.append(call)
         return call
+
+
+def _copies(operation: Operation) -> bool:
+    """Whether a write puts in what is there already, as load_state_dict does: no gradient is applied by it."""
+    return operation.op == "replace" and operation.inputs[1].maker is None
 
 
 def _picked_from(node: Node) -> Node:
