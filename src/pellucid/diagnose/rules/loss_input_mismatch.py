@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from pellucid.diagnose.events import LossCall, Operation, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
+from pellucid.diagnose.measures import is_weighted
 from pellucid.diagnose.origins import are_log_probabilities, are_probabilities, class_axis, numbers, origin_of_parts
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
@@ -64,6 +65,9 @@ class LossInputMismatch(Rule):
             yield "kl_div's target holds negative numbers: logarithms", _target_span(call), TARGET_FIX
         elif call.name == "binary_cross_entropy" and (low < -1e-6 or high > 1 + 1e-6):
             yield "binary_cross_entropy takes probabilities, and is given logits", span, LOGITS_FIX
+        elif call.name == "binary_cross_entropy" and (layer := _bare_layer(call)) is not None:
+            chance = f"{span}, which is chance: nothing bounds what {layer.name} gives"
+            yield "binary_cross_entropy takes probabilities, and is given logits", chance, LOGITS_FIX
 
     def _not_logarithms(self, call: LossCall, array: object, span: str) -> Iterator[tuple[str, str, str]]:
         axis = class_axis(call)
@@ -180,6 +184,13 @@ LOG_FIX = "give it log-probabilities:\n- F.softmax(logits, dim)\n+ F.log_softmax
 LAYER_FIX = "give it log-probabilities:\n- nn.Softmax(dim)\n+ nn.LogSoftmax(dim)"
 TARGET_FIX = "give the target as probabilities, or say log_target=True"
 LOGITS_FIX = "- F.binary_cross_entropy(logits, y)\n+ F.binary_cross_entropy_with_logits(logits, y)"
+
+
+def _bare_layer(call: LossCall) -> Operation | None:
+    """The layer whose result is the input of a loss as it is, or in another shape."""
+    made = origin_of_parts(call.input)
+    direct = made is not None and is_weighted(made) and any(value.parameter is not None for value in made.inputs)
+    return made if direct else None
 
 
 def _in_logarithms(softmax: Operation) -> str:
