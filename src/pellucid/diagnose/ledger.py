@@ -163,11 +163,14 @@ def only_cleared(trace: Trace) -> set[Parameter]:
     So it is in a GAN whose discriminator's loss reaches the generator, where its gradients are cleared, while the
     generator's own loss does not.
     """
-    reached = set().union(*(event.reached for event in trace.backwards if not event.asked))
-    steps = [update for update in trace.updates if update.optimizer is not None and update.rate]
-    stepped = Counter(update.optimizer for update in steps)
-    reached.difference_update(*(update.changed for update in trace.updates))
-    return {p for p in reached if any(stepped[info] >= ENOUGH for info in p.optimizers) and not is_frozen(p)}
+    still = {p for p in trace.parameters.values() if p.reached and p.optimizers and not is_frozen(p)}
+    stepped: Counter[Any] = Counter()
+    for update in trace.updates:
+        still -= update.changed
+        if not still:  # so it mostly is after the first step
+            return still
+        stepped[update.optimizer] += bool(update.rate)
+    return {p for p in still if any(stepped[info] >= ENOUGH for info in p.optimizers)}
 
 
 LEDGERS: weakref.WeakKeyDictionary[Trace, Ledger] = weakref.WeakKeyDictionary()

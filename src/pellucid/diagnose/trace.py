@@ -63,7 +63,8 @@ class Trace(Loop):
         mode = MODE.get()
         if mode is not None and not mode.grad:
             operation.grad_mode, operation.switched_off_by, operation.entered = False, mode.by, mode.entered
-            operation.within = _line_within(mode.entered)
+            if any(value.requires_grad for value in inputs):  # else nothing is cut off here
+                operation.within = _line_within(mode.entered)
         done = self.open
         done.operations.append(operation)
         for value in inputs:
