@@ -163,7 +163,8 @@ def only_cleared(trace: Trace) -> set[Parameter]:
     So it is in a GAN whose discriminator's loss reaches the generator, where its gradients are cleared, while the
     generator's own loss does not.
     """
-    still = {p for p in trace.parameters.values() if p.reached and p.optimizers and not is_frozen(p)}
+    held = [p for p in trace.parameters.values() if p.optimizers and not is_frozen(p)]
+    still = {p for p in held if any(p.gradient_norms)}
     stepped: Counter[Any] = Counter()
     for update in trace.updates:
         still -= update.changed
