@@ -5,6 +5,7 @@ from typing import Any
 
 from pellucid.diagnose.events import ModeSwitch, ModuleCall, Pass
 from pellucid.diagnose.finding import Finding, Related
+from pellucid.diagnose.ownership import changed_by_hand
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 from pellucid.nn.modules.batchnorm import _BatchNorm
@@ -38,7 +39,7 @@ class EvalModeLeftOn(Rule):
                 return
 
     def _trained(self, call: ModuleCall, reached: Iterable[Any], trace: Trace) -> bool:
-        """Whether parameters of the model got gradients and an optimizer holds them.
+        """Whether parameters of the model got gradients and an optimizer holds them, or there is none at all.
 
         A dropout layer that is called by itself, as `model.forward(x)` does, stands for the model that was switched.
         """
@@ -46,10 +47,10 @@ class EvalModeLeftOn(Rule):
         switch = None if own else _switch(call, trace)
         if switch is not None:
             own = {id(parameter) for parameter in switch.module.parameters()}
-        return any(p.optimizers and id(p.tensor()) in own for p in reached)
+        return any((p.optimizers or not trace.optimizers) and id(p.tensor()) in own for p in reached)
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
-        if len(self.calls) < OFTEN:
+        if len(self.calls) < OFTEN or not (trace.optimizers or changed_by_hand(trace)):
             return
         call, number = self.calls[0]
         switch = _switch(call, trace)
