@@ -84,8 +84,8 @@ class VanishingGradient(Rule):
 
     def _look_at_line(self, measured: Profile, done: Pass) -> None:
         """One line that loses it all at once: a factor of a millionth. By itself no slip, gates begin like that."""
-        layers = measured.layers
-        if 0 < layers.ratio < SMALL and layers.signal_ratio < SMALL:
+        layers, recurrent = measured.layers, measured.repeated or measured.inside
+        if not recurrent and 0 < layers.ratio < SMALL and layers.signal_ratio < SMALL:
             gains, operations = measured.along(())
             line = min(gains, key=gains.__getitem__, default=None)
             if line is not None and gains[line] < math.log(LOST):
