@@ -18,7 +18,7 @@ from pellucid.core.kinds import Kind
 from pellucid.core.modes import Mode
 from pellucid.core.primitive import BOUND, TABLE
 from pellucid.core.provenance import here, warn
-from pellucid.core.tensor import Leaf, Node, Tensor, wrap
+from pellucid.core.tensor import Cut, Leaf, Node, Tensor, wrap
 from pellucid.core.views import current_array, current_node, follow, replay
 from pellucid.errors import explain
 
@@ -376,7 +376,14 @@ def write(target: Tensor, value: Any, name: str) -> None:
             view.base.array = view.base_array = BOUND["write_view"](view.base.array, target.array, view.steps)
         return
     np.copyto(array, value, casting="unsafe")
-    aliasing.note_write(array, name)
+    note_written(target, array, name)
+
+
+def note_written(target: Tensor, array: np.ndarray, name: str) -> None:
+    """Note a write to a tensor's memory: by way of `.data` it is one to a part, which PyTorch does not count."""
+    cut = (target if target.window is None else target.window.base).cut
+    by_data = type(cut) is Cut and cut.by == "data"
+    (aliasing.note_part if by_data else aliasing.note_write)(array, name)
 
 
 def _protect(node: Node, target: Tensor, result: Tensor) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pellucid.diagnose.cures import Symptom, cure_of, meeting
-from pellucid.diagnose.events import Flow, Operation, Pass, Value, is_finite
+from pellucid.diagnose.events import Flow, LossCall, Operation, Pass, Value, is_finite
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.measures import flows_of, once
 from pellucid.diagnose.rewriting import guarded, stable
@@ -77,8 +77,17 @@ def is_bad(done: Pass) -> bool:
     """Whether the loss or a gradient of a pass is not finite, or it broke off on the way with such numbers."""
     event = done.backward
     if event is None:
-        return bool(done.bad) and any(call.result is not None and not _fine(call.result) for call in done.losses)
+        return any(map(_failed, done.losses)) or (bool(done.bad) and any(map(_ended_bad, done.losses)))
     return not isfinite(event.loss) or bool(done.bad_gradients) or not isfinite(event.gradient_norm)
+
+
+def _failed(call: LossCall) -> bool:
+    """Whether a loss refused bad numbers, as binary_cross_entropy does: no result is there to be looked at."""
+    return call.result is None and any(value is not None and not _fine(value) for value in (call.input, call.target))
+
+
+def _ended_bad(call: LossCall) -> bool:
+    return call.result is not None and not _fine(call.result)
 
 
 @once
@@ -123,8 +132,8 @@ def _came_bad(value: Value) -> bool:
     if value.parameter is not None or value.array is None or is_finite(value.array) or value.requires_grad:
         return False
     source, maker = _source(value)
-    if maker is not None:
-        return maker.op in ("write", "tensor") or _is_given(maker)
+    if maker is not None:  # what was finite when it was made has been written to since, by way of a view
+        return maker.finite or maker.op in ("write", "tensor") or _is_given(maker)
     return source.spoiled is not None or not _is_mask(np.asarray(value.array, np.float64))
 
 
@@ -182,12 +191,14 @@ def _entrance(done: Pass, value: Value, order: int) -> tuple[Spot, Value]:
     calls: list[tuple[Spot, Iterable[Value]]] = [
         (call.spot, call.inputs) for call in done.outermost() if not isinstance(call.module, _Loss)
     ]
-    data = [(loss.spot, [v for v in loss.values if not v.requires_grad]) for loss in done.losses]
+    first = next((op for op in done.operations if op.order == order), done.operations[0])
+    losses = [loss for loss in done.losses if loss.order < order or first.written_to is not None]
+    data = [(loss.spot, [v for v in loss.values if not v.requires_grad]) for loss in losses]
     for spot, given in (*calls, *data):
         for taken in given:
             if taken is value or (taken.array is not None and taken.floating and not is_finite(taken.array)):
                 return spot, taken
-    return next(op.spot for op in done.operations if op.order == order), value
+    return first.spot, value
 
 
 # --- bad numbers made in forward

@@ -16,9 +16,9 @@ def carried_over(done: Pass, began: int) -> Operation | None:
     """The first operation that takes up, with its graph, a value of an earlier step that a line of this pass made.
 
     The line runs in every pass, so its value is carried along in the loop. Features that were computed once before the
-    loop are no such value.
+    loop are no such value, nor is what an operation beside the loss takes: the mean of an output, for the log.
     """
-    taken = old_values(done, began)
+    taken = [(op, value) for op, value in old_values(done, began) if op in done.toward_loss]
     lines = {operation.spot for operation in done.operations} if taken else set()
     return next((op for op, value in taken if Spot.of(_made_at(value)) in lines and not _stays(op, value, done)), None)
 

@@ -17,6 +17,8 @@ from pellucid.diagnose.lineage import CHOOSES, STEPS, Cut, Search
 from pellucid.diagnose.ownership import held_for_a_twin, stale
 from pellucid.diagnose.trace import Trace
 
+ENOUGH = 3  # steps that moved nothing
+
 
 @dataclass(slots=True, eq=False)
 class Loss:
@@ -110,6 +112,10 @@ class Ledger:
             relevant = [cut for cut in cuts if serves(cut, trace)] or cuts
             if relevant:
                 yield min(relevant, key=lambda cut: cut.likelihood)
+        for parameter in only_cleared(trace):
+            own = [cut for cut in self.cuts_of(parameter) if not cut.fatal and serves(cut, trace)]
+            if own:
+                yield min(own, key=lambda cut: cut.likelihood)
 
     def cuts_of(self, parameter: Parameter) -> list[Cut]:
         """The places where the values of a parameter left the graph.
@@ -151,6 +157,23 @@ def only_asked_for(trace: Trace) -> set[Parameter]:
     asked = {p for p in trace.asked_for if any(info.steps for info in p.optimizers)}
     reached = (event.reached for event in trace.backwards if not event.asked)
     return asked.difference(*(update.with_gradient | update.changed for update in trace.updates), *reached)
+
+
+def only_cleared(trace: Trace) -> set[Parameter]:
+    """The parameters that no step of their optimizer ever moved, though some loss gave them gradients.
+
+    So it is in a GAN whose discriminator's loss reaches the generator, where its gradients are cleared, while the
+    generator's own loss does not.
+    """
+    held = [p for p in trace.parameters.values() if p.optimizers and not is_frozen(p)]
+    still = {p for p in held if any(p.gradient_norms)}
+    stepped: Counter[Any] = Counter()
+    for update in trace.updates:
+        still -= update.changed
+        if not still:  # so it mostly is after the first step
+            return still
+        stepped[update.optimizer] += bool(update.rate)
+    return {p for p in still if any(stepped[info] >= ENOUGH for info in p.optimizers)}
 
 
 LEDGERS: weakref.WeakKeyDictionary[Trace, Ledger] = weakref.WeakKeyDictionary()
@@ -230,8 +253,11 @@ def evidence(loss: Loss, trace: Trace) -> str:
         who = f": {listed(loss.parameters)} can get none" if loss.parameters else ""
         return f"the loss depends on no tensor that wants a gradient{who}"
     times = "the backward pass" if passes == 1 else f"{passes} backward passes"
-    zeros = loss.parameters[0].reached and loss.parameters[0] not in only_asked_for(trace)
+    first = loss.parameters[0]
+    zeros = first.reached and first not in only_asked_for(trace)
     kind = "only zeros as gradient" if zeros else "no gradient"
+    if zeros and any(first.gradient_norms):
+        kind = "gradients of other losses alone, which were cleared before the step,"
     held = len(learners(trace))
     return f"{len(loss.parameters)} of {held} parameters got {kind} in {times}: {listed(loss.parameters)}"
 

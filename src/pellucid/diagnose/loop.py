@@ -305,10 +305,12 @@ class Loop(Values):
 
     def _owner(self, target: Tensor) -> Parameter | None:
         """The parameter whose memory a tensor looks at."""
-        start = memory_of(target.array)
+        owner, start = owner_of(target.array), memory_of(target.array)
         for parameter, tensor in self._alive():
             array = tensor.array
-            if isinstance(array, np.ndarray) and memory_of(array) <= start < memory_of(array) + max(array.nbytes, 1):
+            if not isinstance(array, np.ndarray) or owner_of(array) is not owner:  # quicker than an address to ask for
+                continue
+            if memory_of(array) <= start < memory_of(array) + max(array.nbytes, 1):
                 return parameter
         return None
 

@@ -162,6 +162,7 @@ def _note_flag(trace: Trace, tensor: Tensor, value: bool) -> None:
     if parameter is not None:
         parameter.frozen_at = None if value else user_place()
         parameter.frozen_order = trace._count()
+        trace.value_ends(tensor)
 
 
 def _constructor(trace: Trace, name: str, original: Callable[..., Any]) -> Callable[..., Any]:

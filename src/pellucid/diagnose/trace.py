@@ -63,7 +63,8 @@ class Trace(Loop):
         mode = MODE.get()
         if mode is not None and not mode.grad:
             operation.grad_mode, operation.switched_off_by, operation.entered = False, mode.by, mode.entered
-            operation.within = _line_within(mode.entered)
+            if any(value.requires_grad for value in inputs):  # else nothing is cut off here
+                operation.within = _line_within(mode.entered)
         done = self.open
         done.operations.append(operation)
         for value in inputs:
@@ -153,7 +154,7 @@ class Trace(Loop):
         old = known[1] if known is not None and known[0]() is target else None
         self._note_initialisation(target)
         if target.node is None or not is_grad_enabled():  # else it is a part of the graph
-            self._note_update_by_hand(target)
+            self._note_update_by_hand(target, steps=result is None or not _copies(result))
         if result is not None:
             if result.node is not None:
                 self._written_nodes[result.node] = result
@@ -260,6 +261,11 @@ class Trace(Loop):
         call = LossCall(name, here(), of_tensors[0], of_tensors[1], known, self._count(), module=self.running)
         self.open.losses.append(call)
         return call
+
+
+def _copies(operation: Operation) -> bool:
+    """Whether a write puts in what is there already, as load_state_dict does: no gradient is applied by it."""
+    return operation.op == "replace" and operation.inputs[1].maker is None
 
 
 def _is_finite_view(array: ndarray, operation: Operation) -> bool:

@@ -105,6 +105,11 @@ class Values:
         self._reaches_back |= value.requires_grad and value.parameter is None
         return value
 
+    def value_ends(self, tensor: Tensor) -> None:
+        """Whether a parameter wants gradients is about to change: what takes it next takes another value."""
+        self._known.pop(id(tensor), None)
+        self._by_array.pop(id(tensor.array), None)
+
     def _known_again(self, tensor: Tensor, old: Value) -> Value:
         """A value of an earlier pass that is used again: a parameter, a state that is carried along, data."""
         value = self._new(tensor, None)

@@ -12,11 +12,11 @@ from numpy import ndarray
 
 from pellucid import dtypes
 from pellucid.core import aliasing, modes
-from pellucid.core.inplace import check_apart, check_writable, overwrite
+from pellucid.core.inplace import check_apart, check_writable, note_written, overwrite
 from pellucid.core.kinds import plain
 from pellucid.core.primitive import multilinear, same
 from pellucid.core.record import attach, bind
-from pellucid.core.tensor import Cut, Tensor, wrap
+from pellucid.core.tensor import Tensor, wrap
 from pellucid.core.views import current_node
 from pellucid.ops.arguments import Row, refusal
 from pellucid.ops.convert import cast_row
@@ -94,8 +94,7 @@ def copy_into(target: Tensor, value: Tensor, name: str) -> Tensor:
         target.array[...] = value.array
     except ValueError:
         raise (_mismatch if name == "copy_" else cannot_expand)(value.array.shape, shape) from None
-    note = aliasing.note_part if _by_data(target) else aliasing.note_write
-    note(target.array, name)
+    note_written(target, target.array, name)
     return target
 
 
@@ -111,12 +110,6 @@ def _mismatch(shape: Sequence[int], target: Sequence[int]) -> Exception:
         f"The size of tensor a ({target[axis + extra]}) must match the size of tensor b ({shape[axis]}) at "
         f"non-singleton dimension {axis + extra}",
     )
-
-
-def _by_data(target: Tensor) -> bool:
-    """Whether a tensor came from `.data`, or is a view of one that did."""
-    cut = (target if target.window is None else target.window.base).cut
-    return type(cut) is Cut and cut.by == "data"
 
 
 # --- copy_, fill_, zero_

@@ -6,6 +6,7 @@ from typing import Any
 
 from pellucid.diagnose.events import ModeSwitch, ModuleCall, Pass
 from pellucid.diagnose.finding import Finding, Related
+from pellucid.diagnose.ownership import changed_by_hand
 from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 from pellucid.nn.modules.batchnorm import _BatchNorm
@@ -33,12 +34,14 @@ class EvalModeLeftOn(Rule):
             return
         reached = done.backward.reached
         for call in done.outermost():
-            if call.grad_mode and not call.training and matters(call.module) and self._trained(call, reached, trace):
+            if not call.grad_mode or call.training or not _counts(call, done):
+                continue
+            if matters(call.module) and self._trained(call, reached, trace):
                 self.calls.append((call, done.number))
                 return
 
     def _trained(self, call: ModuleCall, reached: Iterable[Any], trace: Trace) -> bool:
-        """Whether parameters of the model got gradients and an optimizer holds them.
+        """Whether parameters of the model got gradients and an optimizer holds them, or there is none at all.
 
         A dropout layer that is called by itself, as `model.forward(x)` does, stands for the model that was switched.
         """
@@ -46,10 +49,10 @@ class EvalModeLeftOn(Rule):
         switch = None if own else _switch(call, trace)
         if switch is not None:
             own = {id(parameter) for parameter in switch.module.parameters()}
-        return any(p.optimizers and id(p.tensor()) in own for p in reached)
+        return any((p.optimizers or not trace.optimizers) and id(p.tensor()) in own for p in reached)
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
-        if len(self.calls) < OFTEN:
+        if len(self.calls) < OFTEN or not (trace.optimizers or changed_by_hand(trace)):
             return
         call, number = self.calls[0]
         switch = _switch(call, trace)
@@ -138,6 +141,14 @@ for epoch in range(4):
         head(backbone(x))
 """,
     )
+
+
+def _counts(call: ModuleCall, done: Pass) -> bool:
+    """Whether what a module returned went into the loss: a validation without no_grad is no training.
+
+    A module that returns no tensors in the open is taken to count.
+    """
+    return not call.outputs or any(value.maker in done.toward_loss for value in call.outputs)
 
 
 def matters(module: Any) -> bool:

@@ -20,6 +20,7 @@ from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 from pellucid.errors import FreedGraphError, InplaceError
 
+ADDING = ("add", "sub", "cat", "stack")
 OFTEN = 3  # passes in which it is seen
 LOSSES_ALIVE = 5  # losses of earlier passes that are still held
 
@@ -38,6 +39,7 @@ class GraphKeptAlive(Rule):
 
     def __init__(self) -> None:
         self.adding: Counter[Spot] = Counter()
+        self.renewing: set[Spot] = set()  # those among them that do not add: a layer whose state goes on
         self.carried_in: Counter[Spot] = Counter()
         self.crashing: Spot | None = None
         self.alive: list[Backward] = []
@@ -46,7 +48,9 @@ class GraphKeptAlive(Rule):
 
     def look(self, done: Pass, trace: Trace) -> None:
         began = trace.step_began()
-        self.adding.update({operation.spot for operation in accumulators(done, began)})
+        taking = accumulators(done, began)
+        self.adding.update({operation.spot for operation in taking})
+        self.renewing |= {operation.spot for operation in taking if operation.op not in ADDING}
         operation = carried_over(done, began)
         carried = None if operation is None else entrance(renewing(operation, done, began), began)
         if carried is not None:
@@ -71,7 +75,12 @@ class GraphKeptAlive(Rule):
         if self.crashing is not None:
             yield self._state(self.crashing, trace, "the backward() that reached an earlier step's graph failed")
         for spot, times in self.adding.most_common(1):
-            if times >= OFTEN:
+            if times >= OFTEN and spot in self.renewing:
+                measured = (
+                    f"its own state of an earlier step, graph and all, came back in {times} of the passes looked at"
+                )
+                yield self._state(spot, trace, measured, "state")
+            elif times >= OFTEN:
                 yield self._sum(spot, times, trace)
         growing = [event for event in trace.backwards if event.oldest >= 2]
         if len(growing) >= OFTEN and growing[-1].nodes > growing[0].nodes and self.carried_in:
@@ -85,11 +94,11 @@ class GraphKeptAlive(Rule):
         if self.others is not None:
             yield self._computed(*self.others)
 
-    def _state(self, spot: Spot, trace: Trace, measured: str) -> Finding:
+    def _state(self, spot: Spot, trace: Trace, measured: str, name: str = "") -> Finding:
         return Finding(
             self.code, spot,
             "a value of the step before is used here with its graph: every step is chained to all earlier ones",
-            measured, _cut(carried_name(spot.code) or "state"),
+            measured, _cut(name or carried_name(spot.code) or "state"),
             related=tuple(Related(event.spot, "backward()") for event in trace.backwards[-1:]),
             since=1,
         )  # fmt: skip

@@ -12,7 +12,7 @@ from pellucid.diagnose.rules.rule import Rule
 from pellucid.diagnose.trace import Trace
 
 STEP = 2e-5  # a change of the parameters, against their norm, that a run of some length cannot live on
-FEW = 1e-6  # the same for a run of few steps
+FEW = 5e-6  # the same for a run of few steps
 RUN = 2e-3  # what all steps together change
 GAIN = 0.02  # the share of the loss that all steps together can have gained
 LEFT = 0.2  # of the first loss: below that there was not much left to learn

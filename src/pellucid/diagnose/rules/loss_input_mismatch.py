@@ -7,6 +7,7 @@ import numpy as np
 
 from pellucid.diagnose.events import LossCall, Operation, Pass, Value
 from pellucid.diagnose.finding import Finding, Related, Spot
+from pellucid.diagnose.measures import is_weighted
 from pellucid.diagnose.origins import (
     are_log_probabilities,
     are_probabilities,
@@ -45,12 +46,15 @@ class LossInputMismatch(Rule):
 
     def __init__(self) -> None:
         self.found: dict[Spot, tuple[str, str, str, int]] = {}
+        self.trained: set[Spot] = set()  # the losses among them that were trained on
         self.softmax: dict[Spot, tuple[Spot, str]] = {}  # where the input of a loss became probabilities, and the fix
 
     def look(self, done: Pass, trace: Trace) -> None:
         for call in done.losses:
             for what, evidence, fix in self._mismatches(call):
                 self.found.setdefault(call.spot, (what, evidence, fix, done.number))
+                if call.result is None or call.result.maker in done.toward_loss:
+                    self.trained.add(call.spot)
                 made = origin_of_parts(call.input)
                 if fix == LOG_FIX and made is not None and made.op == "softmax":
                     self.softmax.setdefault(call.spot, (made.spot, _in_logarithms(made)))
@@ -69,10 +73,19 @@ class LossInputMismatch(Rule):
                 yield from WANTED[call.name](call, array)
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
+        trained = {found[0] for spot, found in self.found.items() if spot in self.trained}
         for spot, (what, evidence, fix, since) in self.found.items():
+            if what in trained and spot not in self.trained:  # the same slip where the model is only tried out
+                continue
             made, better = self.softmax.get(spot, (None, fix))
             related = () if made is None else (Related(made, "the probabilities are made here"),)
-            yield Finding(self.code, spot, what, evidence, better, related=related, since=since)
+            yield Finding(self.code, spot, what, evidence, better, related=(*related, *self._tried(what)), since=since)
+
+    def _tried(self, what: str) -> Iterator[Related]:
+        """Where the same loss is taken of a model that is not trained by it: a validation."""
+        for spot, found in self.found.items():
+            if found[0] == what and spot not in self.trained and self.trained:
+                yield Related(spot, "the same here, where the model is tried out")
 
     broken = (
         """
@@ -211,6 +224,7 @@ SOFTMAX = re.compile(r"\bsoftmax\(")
 LOG_FIX = "give it log-probabilities:\n- F.softmax(logits, dim)\n+ F.log_softmax(logits, dim)"
 LAYER_FIX = "give it log-probabilities:\n- nn.Softmax(dim)\n+ nn.LogSoftmax(dim)"
 TARGET_FIX = "give the target as probabilities, or say log_target=True"
+NO_PROBABILITIES = "binary_cross_entropy takes probabilities, and is given logits"
 LOG_TARGET_FIX = "give the target as log-probabilities (F.log_softmax), or leave log_target=True out"
 LOGITS_FIX = "- F.binary_cross_entropy(logits, y)\n+ F.binary_cross_entropy_with_logits(logits, y)"
 NLL_FIX = "- F.nll_loss(logits, y)\n+ F.cross_entropy(logits, y)"
@@ -246,8 +260,10 @@ def _distributions(call: LossCall, array: np.ndarray) -> Iterator[Mismatch]:
 
 def _probabilities(call: LossCall, array: np.ndarray) -> Iterator[Mismatch]:
     if array.min() < -1e-6 or array.max() > 1 + 1e-6:
-        what = "binary_cross_entropy takes probabilities, and is given logits"
-        yield what, _span("the input", array), LOGITS_FIX
+        yield NO_PROBABILITIES, _span("the input", array), LOGITS_FIX
+    elif (layer := _bare_layer(call)) is not None:
+        chance = f"{_span('the input', array)}, which is chance: nothing bounds what {layer.name} gives"
+        yield NO_PROBABILITIES, chance, LOGITS_FIX
 
 
 def _rates(call: LossCall, array: np.ndarray) -> Iterator[Mismatch]:
@@ -289,6 +305,13 @@ WANTED: dict[str, Callable[[LossCall, np.ndarray], Iterator[Mismatch]]] = {
     "nll_loss": _logarithms, "ctc_loss": _logarithms, "kl_div": _distributions, "binary_cross_entropy": _probabilities,
     "poisson_nll_loss": _rates, "gaussian_nll_loss": _variances,
 }  # fmt: skip
+
+
+def _bare_layer(call: LossCall) -> Operation | None:
+    """The layer whose result is the input of a loss as it is, or in another shape."""
+    made = origin_of_parts(call.input)
+    direct = made is not None and is_weighted(made) and any(value.parameter is not None for value in made.inputs)
+    return made if direct else None
 
 
 def _in_logarithms(softmax: Operation) -> str:

@@ -3,9 +3,12 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
 from pellucid.diagnose.events import OptimizerInfo, Parameter, Pass
 from pellucid.diagnose.finding import Finding, Related, Spot
 from pellucid.diagnose.ledger import is_frozen, listed
+from pellucid.diagnose.measures import behind_all
 from pellucid.diagnose.naming import plural
 from pellucid.diagnose.ownership import Attendance, Family, idle_steps, stale, stepped_beside, unheld
 from pellucid.diagnose.rules.rule import Rule
@@ -13,6 +16,7 @@ from pellucid.diagnose.trace import Trace
 
 EMPTY = "empty parameter list"
 USED_UP = "`model.parameters()` can be used once: ask for it again, or keep list(model.parameters())"
+ENOUGH = 3  # passes that make the same layer again
 
 
 class NotInOptimizer(Rule):
@@ -21,7 +25,8 @@ class NotInOptimizer(Rule):
     Layers in a plain Python list are not registered, so `parameters()` leaves them out; an iterator such as
     `model.parameters()` is empty the second time; or only a part of the model was given to the optimizer. A part that
     shall stay as it is would be frozen (`requires_grad_(False)`) or run under `no_grad`: that is no finding, nor are
-    inputs whose gradient is asked for, networks in evaluation mode that only measure, and parameters changed by hand.
+    inputs whose gradient is asked for, networks in evaluation mode that only measure, parameters changed by hand, and a
+    target network: a copy of the one that learns, which has no part in the loss's input.
     """
 
     code = "not-in-optimizer"
@@ -29,9 +34,12 @@ class NotInOptimizer(Rule):
 
     def __init__(self) -> None:
         self.attendance = Attendance()
+        self.copies: set[Parameter] | None = None  # of what learns, as the first pass finds them
 
     def look(self, done: Pass, trace: Trace) -> None:
         self.attendance.look(done)
+        if self.copies is None and done.backward is not None:
+            self.copies = _copies(done, trace)
 
     def findings(self, trace: Trace) -> Iterable[Finding]:
         if trace.crash is not None and EMPTY in trace.crash.said:
@@ -69,6 +77,7 @@ class NotInOptimizer(Rule):
             for parameter in unheld(trace)
             if parameter not in old
             and parameter in beside
+            and parameter not in (self.copies or ())
             and (
                 not only_plain and (self.trains(parameter, family) or not attentive)
                 if parameter.is_module_parameter
@@ -107,6 +116,9 @@ class NotInOptimizer(Rule):
         elif hidden is not None:
             fix = f"register its layer in {type(hidden).__name__}: nn.ModuleList([...]) instead of a plain Python list"
         passes = max(parameter.reached for parameter in parameters)
+        if self.anew(parameters, trace):
+            where = "" if hidden is None else f" of {type(hidden).__name__}"
+            fix = f"make its layer once, in __init__{where}, and call that one: here every pass makes another"
         return Finding(
             self.code, info.spot,
             f"this optimizer does not hold {listed(parameters)}: gradients are computed there and never applied",
@@ -114,6 +126,12 @@ class NotInOptimizer(Rule):
             f"optimizer holds {'it' if len(parameters) == 1 else 'them'}; this one holds {len(info.parameters)}",
             fix, related=tuple(self.created(parameters, family)),
         )  # fmt: skip
+
+    def anew(self, parameters: list[Parameter], trace: Trace) -> bool:
+        """Whether every pass makes them anew: from the same lines, each for one pass."""
+        lines = {parameter.spot for parameter in parameters}
+        passes = min(len(trace.backwards), ENOUGH)
+        return passes > 1 and len(parameters) >= passes * len(lines) and all(p.reached == 1 for p in parameters)
 
     def hidden(self, parameters: list[Parameter], family: Family) -> Any:
         """The module that calls a layer it has not registered, if there is one."""
@@ -283,3 +301,26 @@ for step in range(10):
 def _has_empty_group(info: OptimizerInfo) -> bool:
     optimizer = info.optimizer()
     return optimizer is not None and any(not group["params"] for group in optimizer.param_groups)
+
+
+def _copies(done: Pass, trace: Trace) -> set[Parameter]:
+    """The parameters in no optimizer that begin as copies of those in one, and stand behind no loss's input.
+
+    A target network that nobody detached: its gradients are lost, and nothing else is.
+    """
+    assert done.backward is not None
+    learning: dict[tuple[int, ...], list[Any]] = {}
+    for parameter in done.backward.reached:
+        if parameter.optimizers and (tensor := parameter.tensor()) is not None:
+            learning.setdefault(parameter.shape, []).append(tensor.array)
+    alone = [p for p in done.backward.reached if not p.optimizers and p.shape in learning]
+    if not alone:
+        return set()
+    given = [call.input.maker for call in done.losses if call.input is not None and call.input.maker is not None]
+    judged = {value.parameter for op in (*given, *behind_all(given)) for value in op.inputs}
+    return {p for p in alone if p not in judged and any(_same(p, array) for array in learning[p.shape])}
+
+
+def _same(parameter: Parameter, array: Any) -> bool:
+    tensor = parameter.tensor()
+    return tensor is not None and np.array_equal(tensor.array, array)

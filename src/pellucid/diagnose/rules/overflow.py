@@ -13,9 +13,10 @@ class Overflow(RootRule, Rule):
     """
 
     code = "overflow"
-    explains = frozenset(
-        ("exploding-gradient", "learning-rate-too-high", "vanishing-gradient", "saturated-activation", "dead-relu")
-    )
+    explains = frozenset((
+        "exploding-gradient", "learning-rate-too-high", "vanishing-gradient", "saturated-activation", "dead-relu",
+        "underflow",
+    ))  # fmt: skip
 
     def look(self, done: Pass, trace: Trace) -> None:
         super().look(done, trace)

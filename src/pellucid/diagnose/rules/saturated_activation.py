@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from pellucid.diagnose.events import FLOAT, SMALL, Operation, Pass, end_to_end
+from pellucid.diagnose.events import FLOAT, SMALL, Operation, Parameter, Pass, end_to_end
 from pellucid.diagnose.finding import Finding, Spot
 from pellucid.diagnose.measures import Progress, Site, array_of, describe, is_hidden, on_path, progress, sites
 from pellucid.diagnose.origins import MOVING
@@ -60,15 +61,23 @@ class SaturatedActivation(Rule):
         for operation in operations:
             if operation.op in SOFT and operation.inputs[0].requires_grad:
                 self._count(operation, done)
+        together: dict[tuple[Spot, Any], tuple[Site, list[tuple[float, Operation]]]] = {}
         for (site, operation), share in zip(sites(operations), _shares(operations), strict=True):
-            if share is None:
-                continue
-            known = self.watched.get(site)
-            if known is None:
-                known = self.watched[site] = Watched(operation, is_hidden(operation, done))
-            known.shares.append((done.number, share))
-            if share >= ROWS:
-                known.operation, known.largest = operation, _largest(operation)
+            if share is not None:
+                unit = Spot.of(operation.place), _weights(operation) or operation
+                together.setdefault(unit, (site, []))[1].append((share, operation))
+        for site, seen in together.values():
+            self._note(site, seen, done)
+
+    def _note(self, site: Site, seen: list[tuple[float, Operation]], done: Pass) -> None:
+        """What one activation did in a pass: behind the same weights it may have run for many times or steps."""
+        share, operation = sum(share for share, _ in seen) / len(seen), max(seen, key=itemgetter(0))[1]
+        known = self.watched.get(site)
+        if known is None:
+            known = self.watched[site] = Watched(operation, is_hidden(operation, done))
+        known.shares.append((done.number, share))
+        if share >= ROWS:
+            known.operation, known.largest = operation, _largest(operation)
 
     def _count(self, operation: Operation, done: Pass) -> None:
         """Note a softmax at the end of a model that has nothing to choose from."""
@@ -231,6 +240,12 @@ def _shares(operations: list[Operation]) -> list[float | None]:
     return [known[op] if op in known else _share(op) for op in operations]
 
 
+def _weights(operation: Operation) -> frozenset[Parameter]:
+    """The parameters of the layer whose result an activation takes."""
+    maker = operation.inputs[0].maker if operation.op in ENDS and operation.inputs else None
+    return frozenset(v.parameter for v in maker.inputs if v.parameter is not None) if maker is not None else frozenset()
+
+
 def _is_small(operation: Operation) -> bool:
     array = operation.output.array
     return operation.finite and type(array) is np.ndarray and array.dtype is FLOAT and 0 < array.size <= SMALL
@@ -254,7 +269,7 @@ def _share(operation: Operation) -> float | None:
         return _share_of_rows(operation, result)
     if operation.op in GATED:
         return _share_of_gates(operation, result)
-    if operation.op == "elman" and (result.max() > 1 or result.min() >= 0):  # its activation is a ReLU
+    if operation.op == "elman" and operation.params[-1]:  # its activation is a ReLU
         return None
     inside = _inside(result, operation.op)
     return 1 - np.count_nonzero(inside) / inside.size

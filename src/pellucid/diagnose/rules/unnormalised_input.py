@@ -16,6 +16,7 @@ LARGE = 50.0  # the size of a feature that is a finding when training suffers
 HUGE = 100.0  # and in any case
 DIFFERENT = 1e4  # the largest feature against the smallest, in any case
 PASSES = 8  # that are looked at
+NORMALISING = ("moments", "batch_norm", "layer_norm", "group_norm")  # an instance norm is a batch norm here
 NOTABLE = 10.0  # features below this size are never too large
 
 
@@ -38,7 +39,7 @@ class UnnormalisedInput(Rule):
 
     They saturate activations, make the loss huge, and one rate cannot fit all features. Measured is what the first
     weights meet: data that a BatchNorm or a division inside the model brings to size is fine, and so are token numbers
-    for an embedding.
+    for an embedding, and pixels from 0 to 255 where a BatchNorm follows the first weights directly.
     """
 
     code = "unnormalised-input"
@@ -217,10 +218,18 @@ def _measured(operation: Operation, value: Value, done: Pass) -> Seen | None:
         return None
     if sizes.max() < LARGE and sizes.max() < DIFFERENT * sizes.min():
         return None
+    if sizes.max() < NOTABLE * sizes.min() and _normalised_next(operation, done):
+        return None
     return Seen(
         _entrance(operation, value, done), done.number, float(sizes.max()), float(sizes.min()),
         float(np.abs(array).max()), value.shape, operation.spot, operation.op != "mul",
     )  # fmt: skip
+
+
+def _normalised_next(operation: Operation, done: Pass) -> bool:
+    """Whether all that takes the result of the first weights is a normalisation: a common factor is lost there."""
+    users = done.uses.get(operation.output, ())
+    return bool(users) and all(user.op in NORMALISING for user in users)
 
 
 def _sizes(array: Any, operation: Operation) -> Any:

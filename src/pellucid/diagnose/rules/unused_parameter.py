@@ -62,12 +62,18 @@ class UnusedParameter(Rule):
             if parameter.optimizers and not parameter.reached and not ledger.cuts_of(parameter)
             and parameter not in replaced
             and parameter not in ledger.connected and not self.beside_the_point(parameter, trace)
+            and not self.had_no_turn(parameter, trace)
         ]  # fmt: skip
 
     def beside_the_point(self, parameter: Parameter, trace: Trace) -> bool:
         """Whether its optimizer holds nothing that learns, and what learns is in none: that is not-in-optimizer."""
         held = [each for info in parameter.optimizers for each in info.parameters]
         return not any(each.reached for each in held) and bool(unheld(trace))
+
+    def had_no_turn(self, parameter: Parameter, trace: Trace) -> bool:
+        """Whether the run broke off before its optimizer, one of several, stepped for the first time."""
+        several = len(trace.optimizers) > 1
+        return trace.crash is not None and several and not any(info.steps for info in parameter.optimizers)
 
     def drawn(self, module: Any, family: Family, trace: Trace) -> bool:
         """Whether the data choose among modules like this one: others were used in some passes only."""

@@ -1,5 +1,6 @@
 """vanishing-gradient: gradients shrink by orders of magnitude towards the input."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -18,6 +19,7 @@ TINY = 1e-7  # the same when the inputs of the layers shrink, too
 REPEATED = 1e-12  # over the steps of a recurrence, when the loss gets no better
 FAST = 1e-6  # the same where every step
 STEEP = 0.25  # keeps less than this
+LOST = 1e-3  # what one line lets through that loses it all
 GUESSED = 0.98  # of the loss that guessing by the frequency of the classes has: nothing is known of the input
 
 
@@ -31,12 +33,14 @@ class Seen:
     recurrent: bool
     spot: Spot
     operation: Operation
+    at_once: bool = False  # in one line, not a little with every layer
 
 
 OF_LAYERS = (
     "use an activation that keeps the slope (ReLU, GELU) with matching weights (kaiming_uniform_), residual "
     "connections, or normalisation"
 )
+OF_A_LINE = "scale it back there: a factor near one, weights of the usual size, or a normalisation after it"
 SLOPING = re.compile(r"\b(?:torch|F|nn\.functional)\.(?:sigmoid|tanh)\(")
 OF_A_RECURRENCE = (
     "let the state pass from step to step unshrunk: an LSTM or GRU, recurrent weights that start orthogonal, or fewer "
@@ -51,7 +55,8 @@ class VanishingGradient(Rule):
     of a simple recurrent network. Early layers whose gradients are ten or a hundred times smaller are healthy, and so
     are residual networks; here they are ten thousand times smaller or worse, a little with every layer, in most of the
     passes. A recurrence forgets early steps by nature: it counts only when the loss gets no better (or no better than
-    guessing), and sooner when there are weights that learn by its first step alone.
+    guessing), and sooner when there are weights that learn by its first step alone. So it is with a single line that
+    loses it all at once.
     """
 
     code = "vanishing-gradient"
@@ -69,6 +74,7 @@ class VanishingGradient(Rule):
         measured = profile(done)
         chain, recurrent, layer = _vanished(measured)
         if chain is None:
+            self._look_at_line(measured, done)
             return
         known = [seen.operation for seen in self.seen if seen.recurrent == recurrent]  # the first of a kind is told
         blamed = known[0] if known else layer or _steepest(measured, recurrent)
@@ -76,10 +82,21 @@ class VanishingGradient(Rule):
             self.labels.update(labels_of(done))
             self.seen.append(Seen(done.number, chain.ratio, len(chain.norms), recurrent, blamed.spot, blamed))
 
+    def _look_at_line(self, measured: Profile, done: Pass) -> None:
+        """One line that loses it all at once: a factor of a millionth. By itself no slip, gates begin like that."""
+        layers, recurrent = measured.layers, measured.repeated or measured.inside
+        if not recurrent and 0 < layers.ratio < SMALL and layers.signal_ratio < SMALL:
+            gains, operations = measured.along(())
+            line = min(gains, key=gains.__getitem__, default=None)
+            if line is not None and gains[line] < math.log(LOST):
+                known = self.seen[0].operation if self.seen else operations[line]
+                self.labels.update(labels_of(done))
+                self.seen.append(Seen(done.number, layers.ratio, len(layers.norms), False, known.spot, known, True))
+
     def findings(self, trace: Trace) -> Iterable[Finding]:
         if len(trace.backwards) > 2 and not trace.updates:  # nobody trains: gradients are looked at or timed
             return
-        seen = [s for s in self.seen if not s.recurrent or self._is_stuck(trace)]
+        seen = [s for s in self.seen if not (s.recurrent or s.at_once) or self._is_stuck(trace)]
         if seen and 2 * len(seen) > self.looks and (self.looks > 1 or seen[0].ratio < TINY):
             yield self.finding(seen[0], len(seen))
 
@@ -96,7 +113,7 @@ class VanishingGradient(Rule):
             self.code, first.spot, f"the gradient {lost} over {first.count} {what}: the first ones hardly learn",
             f"the gradient at the first of {first.count} {what} is {left} the gradient at the last, in "
             f"{passes} of {self.looks} passes looked at; this line loses most of it ({describe(first.operation)})",
-            OF_A_RECURRENCE if first.recurrent else OF_LAYERS + _with_slope(first),
+            OF_A_RECURRENCE if first.recurrent else OF_A_LINE if first.at_once else OF_LAYERS + _with_slope(first),
             since=first.number,
         )  # fmt: skip
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.diagnose.events import LossCall, Pass, Value
+from pellucid.diagnose.events import LossCall, Parameter, Pass, Value
 from pellucid.diagnose.finding import Finding, Spot
 from pellucid.diagnose.origins import class_axis, numbers, origin
 from pellucid.diagnose.rules.rule import Rule
@@ -24,7 +24,8 @@ class WrongTarget(Rule):
     Labels that start at 1, that are -1 and 1, or that are pixels from 0 to 255 are a loss of something else, or a
     crash. Losses of pairs and margins want -1 and 1: for them a label of 0 is no negative, it is nothing at all. A
     text that is longer than the frames it is read from costs infinitely much (ctc_loss). Targets that are all one
-    class teach the model to say that class.
+    class teach the model to say that class, unless another loss wants the other classes of the same layer: a
+    discriminator with a class of its own for what is made up.
     """
 
     code = "wrong-target"
@@ -40,8 +41,10 @@ class WrongTarget(Rule):
         self.classes: dict[Spot, set[float]] = {}
         self.counted: dict[Spot, int] = {}
         self.signs: dict[Spot, tuple[LossCall, set[float], int]] = {}  # what was there instead of -1 and 1, since when
+        self.told_apart: set[Spot] = set()  # another loss of the same pass wants other classes of the same layer
 
     def look(self, done: Pass, trace: Trace) -> None:
+        wanted: dict[frozenset[Parameter], dict[Spot, set[float]]] = {}
         for call in done.losses:
             target = numbers(call.target)
             if target is None or call.input is None:
@@ -51,6 +54,12 @@ class WrongTarget(Rule):
             self._count(call, target)
             if call.name in SIGNED:
                 self.signs.setdefault(call.spot, (call, set(), done.number))[1].update(np.unique(target).tolist())
+            if call.spot in self.classes:
+                of_layer = wanted.setdefault(_last_weights(call.input), {})
+                of_layer.setdefault(call.spot, set()).update(self.classes[call.spot])
+        for of_layer in wanted.values():
+            if len(set().union(*of_layer.values())) > 1:
+                self.told_apart.update(of_layer)
         if done.losses and done.losses[-1].result is None:
             self.failed = (done.losses[-1], _described(done.losses[-1]))
 
@@ -84,7 +93,8 @@ class WrongTarget(Rule):
                     "pair or a sample is negative", SIGNS_FIX.format(1 if 0 in seen else 3), since=since,
                 )  # fmt: skip
         for spot, classes in self.classes.items():
-            if len(classes) == 1 and self.counted[spot] >= MANY and spot not in self.found:
+            known = spot in self.found or spot in self.told_apart
+            if len(classes) == 1 and self.counted[spot] >= MANY and not known:
                 yield Finding(
                     self.code, spot, f"every target is class {next(iter(classes)):g}: there is nothing to tell apart",
                     f"{self.counted[spot]} targets were looked at, all of one class",
@@ -232,6 +242,17 @@ for step in range(8):
     optimizer.step()
 """,
     )
+
+
+def _last_weights(value: Value | None) -> frozenset[Parameter]:
+    """The parameters of the layer that a loss's input comes from: of a discriminator they are those of every batch."""
+    while value is not None and value.maker is not None:
+        taken = value.maker.inputs
+        weights = frozenset(each.parameter for each in taken if each.parameter is not None)
+        if weights:
+            return weights
+        value = next((each for each in taken if each.requires_grad), None)
+    return frozenset()
 
 
 def _joined(scores: Value | None, hops: int = 8) -> bool:

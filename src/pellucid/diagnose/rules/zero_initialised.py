@@ -62,7 +62,7 @@ class ZeroInitialised(Rule):
         known.looks += 1
         if array.dtype.kind != "f" or array.size < 1:
             return
-        gradient = parts[0] if len(parts) == 1 else sum(_folded(part, array.shape) for part in parts)
+        gradient = sum(_summed_to(part, array.shape) for part in parts)
         if not gradient.any() and not array.any():
             known.zero += 1
         elif _equal_units(array, gradient):
@@ -251,11 +251,13 @@ def _multiplies(parameter: Parameter, done: Pass) -> bool:
     return any(op.op in ("mul", "mv", "dot") and op in done.toward_loss for op in users)
 
 
-def _folded(gradient: Any, shape: tuple[int, ...]) -> Any:
-    """A gradient in the shape of its parameter: that of a use by a whole batch is not summed over the batch yet."""
-    extra = gradient.ndim - len(shape)
-    stretched = (extra + i for i, n in enumerate(shape) if n == 1)
-    return gradient.sum((*range(extra), *stretched)).reshape(shape)
+def _summed_to(gradient: Any, shape: tuple[int, ...]) -> Any:
+    """A gradient summed over the dimensions along which its parameter was stretched."""
+    if gradient.shape == shape:
+        return gradient
+    gradient = gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
+    stretched = tuple(i for i, n in enumerate(shape) if n == 1 and gradient.shape[i] > 1)
+    return gradient.sum(axis=stretched, keepdims=True)
 
 
 def _equal_units(array: Any, gradient: Any) -> bool:
