@@ -649,6 +649,12 @@ def test_the_labels_of_two_classes_are_no_signs(loss, tmp_path):
 
 
 FIXED = {  # a program of the corpus, and what its first finding says to do
+    "backward-twice__inner_loop": "inside the loop:\n+ features = encoder(x)",
+    "backward-twice__prototypes_per_epoch": "+ reference = model(x).detach()",
+    "step-before-backward__order_swapped": "- optimizer.step()\n  loss.backward()\n+ optimizer.step()",
+    "log-of-zero__squashed_gaussian": "torch.log(1 - action.pow(2) + 1e-08)",
+    "division-by-zero__root_of_zero": "torch.sqrt((z * z).sum(1, keepdim=True) + 1e-12)",
+    "vanishing-gradient__deep_sigmoid": "+ x = torch.relu(layer(x))",
     "backward-twice__gan_generator": "the first step a detached value",  # the generator has to learn of the second
     "backward-twice__generator_steps_first": "torch.ones(16, 1)) + bce(net_d(fake.detach()), torch.zeros(16, 1))",
     "not-in-optimizer__counted_generator_in_a_group": "its groups is empty: `model.parameters()` can be used once",

@@ -46,7 +46,9 @@ class Root:
         line = self.spot.code
         if self.code == "overflow" and (own := stable(line)):
             return f"use the function that does not overflow:{DIFF}{line}\n+ {own}"
-        better = guarded(line, self.code) if "1e-" in self.fix.partition("\n+ ")[2] else ""
+        example = self.fix.partition("\n+ ")[2]
+        kind = "log-of-less" if self.code == "log-of-zero" and "clamp(" in example else self.code
+        better = guarded(line, kind) if "1e-" in example else ""
         return f"{self.fix.partition(DIFF)[0]}{DIFF}{line}\n+ {better}" if better else self.fix
 
 

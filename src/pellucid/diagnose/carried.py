@@ -84,6 +84,7 @@ class Kept(NamedTuple):
 
     spot: Spot
     name: str
+    passed: bool  # as an argument: other calls may give other things
 
 
 def loss_appended_at(event: Backward) -> Kept | None:
@@ -112,8 +113,8 @@ def appended_at(file: str, name: str) -> Kept | None:
     own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     keeping = [method for method in KEEPING if method not in own]  # monitor.add(loss): what it does is written there
     places = [(tree, name), *_receivers(tree, name)]
-    lines = ((_kept_at(place, called, keeping), called) for place, called in places)
-    return next((Kept(Spot(file, line), called) for line, called in lines if line is not None), None)
+    lines = ((_kept_at(place, called, keeping), called, place is not tree) for place, called in places)
+    return next((Kept(Spot(file, line), called, passed) for line, called, passed in lines if line is not None), None)
 
 
 def _kept_at(tree: ast.AST, name: str, keeping: Collection[str]) -> int | None:

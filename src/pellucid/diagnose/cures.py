@@ -116,9 +116,11 @@ def _log(symptom: Symptom) -> Cure:
     if symptom.name == "binary_cross_entropy":
         fix = "give the scores themselves to F.binary_cross_entropy_with_logits"
     else:
+        negative = symptom.elements and symptom.elements[0] < 0  # an epsilon does not help, but lets gradients pass
+        safe = "x.clamp(min=1e-8)" if negative else "(x + 1e-8)"
         fix = (
             "of a softmax or a sigmoid take F.log_softmax or F.logsigmoid; elsewhere keep the input away from zero\n"
-            f"- x.{symptom.name}()\n+ x.clamp(min=1e-8).{symptom.name}()"
+            f"- x.{symptom.name}()\n+ {safe}.{symptom.name}()"
         )
     what = "derivative of the log" if symptom.backward else symptom.name
     return "log-of-zero", f"the {what} of {_number(symptom)} was taken", fix

@@ -79,12 +79,12 @@ def renewed(line: str) -> str:
 
 
 def kept_as(line: str, name: str, method: str) -> str:
-    """A statement that puts a variable into a container, with a method called on the variable; "" if it does not.
+    """A statement that puts a variable into a container, with a method (or `float`) called on it; "" if it does not.
 
     >>> kept_as("losses.append(loss)", "loss", "item"), kept_as("log['loss'] = loss", "loss", "item")
     ('losses.append(loss.item())', "log['loss'] = loss.item()")
-    >>> kept_as("kept.append((loss, loss.shape))", "loss", "detach")
-    'kept.append((loss.detach(), loss.shape))'
+    >>> kept_as("kept.append((loss, loss.shape))", "loss", "detach"), kept_as("self.log[k] = v", "v", "float")
+    ('kept.append((loss.detach(), loss.shape))', 'self.log[k] = float(v)')
     """
     tree = _parsed(line)
     statement = tree.body[0] if tree is not None else None
@@ -94,7 +94,7 @@ def kept_as(line: str, name: str, method: str) -> str:
     called_on = [node.value for node in found if isinstance(node, ast.Attribute)]  # loss.mean() stays
     named = [n for n in found if isinstance(n, ast.Name) and n.id == name and n not in called_on]
     for node in named:
-        node.id = f"{name}.{method}()"
+        node.id = f"float({name})" if method == "float" else f"{name}.{method}()"
     return _written(tree) if tree is not None and named else NO_CHANGE
 
 
@@ -169,11 +169,13 @@ def guarded(line: str, code: str) -> str:
     """A statement whose divisor, logarithm or root is kept away from zero; "" if it cannot be told which.
 
     >>> guarded("return v / v.norm()", "division-by-zero"), guarded("e = -(p * p.log()).sum()", "log-of-zero")
-    ('return v / (v.norm() + 1e-08)', 'e = -(p * p.clamp(min=1e-08).log()).sum()')
+    ('return v / (v.norm() + 1e-08)', 'e = -(p * (p + 1e-08).log()).sum()')
+    >>> guarded("u = v / torch.sqrt(s)", "division-by-zero"), guarded("h = (p - q).log()", "log-of-less")
+    ('u = v / torch.sqrt(s + 1e-12)', 'h = (p - q).clamp(min=1e-08).log()')
     >>> guarded("d = torch.sqrt((x ** 2).sum(1))", "sqrt-at-zero"), guarded("d = sq ** 0.5", "sqrt-at-zero")
     ('d = torch.sqrt((x ** 2).sum(1) + 1e-12)', 'd = (sq + 1e-12) ** 0.5')
     >>> guarded("e = th.log(p)", "log-of-zero"), guarded("e = torch.log(input=p)", "log-of-zero")
-    ('e = th.log(p.clamp(min=1e-08))', '')
+    ('e = th.log(p + 1e-08)', '')
     """
     tree, (operator, functions, safe) = _parsed(line), GUARDS.get(code, (None, (), None))
     if tree is None or safe is None:
@@ -185,13 +187,22 @@ def guarded(line: str, code: str) -> str:
         return NO_CHANGE
     for pair in pairs:
         side = "right" if isinstance(pair.op, ast.Div) else "left"
-        setattr(pair, side, safe(getattr(pair, side)))
-    for call in calls:
-        if call.args:  # torch.log(x), whatever torch is called; else x.log()
-            call.args[0] = safe(call.args[0])
+        operand = getattr(pair, side)
+        if isinstance(operand, ast.Call) and getattr(operand.func, "attr", "") == "sqrt" and not operand.keywords:
+            _guard(operand, _above(1e-12))  # beside a root, an epsilon leaves its derivative infinite
         else:
-            call.func.value = safe(call.func.value)  # type: ignore[attr-defined]
+            setattr(pair, side, safe(operand))
+    for call in calls:
+        _guard(call, safe)
     return _written(tree)
+
+
+def _guard(call: ast.Call, safe: Callable[[ast.expr], ast.expr]) -> None:
+    """Keep what a function is called on away from zero: torch.log(x), whatever torch is called, or x.log()."""
+    if call.args:
+        call.args[0] = safe(call.args[0])
+    else:
+        call.func.value = safe(call.func.value)  # type: ignore[attr-defined]
 
 
 def stable(line: str) -> str:
@@ -220,10 +231,12 @@ def _clamped(value: ast.expr) -> ast.expr:
     return ast.Call(ast.Attribute(value, "clamp"), [], [ast.keyword("min", ast.Constant(1e-8))])
 
 
+LOGARITHMS = ("log", "log2", "log10")
 # By the doctor's code: the operator and the functions that cannot take zero, and what to do to their operand.
 GUARDS: dict[str, tuple[Any, tuple[str, ...], Callable[[ast.expr], ast.expr] | None]] = {
     "division-by-zero": (ast.Div, (), _above(1e-8)),
-    "log-of-zero": (None, ("log", "log2", "log10"), _clamped),
+    "log-of-zero": (None, LOGARITHMS, _above(1e-8)),
+    "log-of-less": (None, LOGARITHMS, _clamped),  # than zero
     "sqrt-at-zero": (ast.Pow, ("sqrt",), _above(1e-12)),
 }
 ONE = r"1(?:\.0?)?"

@@ -20,10 +20,9 @@ CUT_OFF = (
     "second:\n- discriminator({name})\n+ discriminator({name}.detach())\n"
     "(losses of one step are added: (loss_a + loss_b).backward())"
 )
-EVERY_STEP = (
-    "what was computed once, before the loop, has a graph for one backward() only: compute it anew in every step; if "
-    "it shall stay as it is, cut it off from what made it:\n"
-)
+EVERY_STEP = "what was computed once, before the loop, has a graph for one backward() only: "
+ANEW = EVERY_STEP + "its parameters learn, so compute it anew in every step, inside the loop:\n+ "
+AS_IT_IS = EVERY_STEP + "compute it anew in every step; if it shall stay as it is, cut it off from what made it:\n"
 SECOND_USE = (
     "the first backward() and its step have used this value up; the second loss can take its numbers, or compute it "
     "anew:\n"
@@ -141,7 +140,7 @@ for step in range(4):
 def _fix(once: list[tuple[Operation, Value]], first: Spot, spot: Spot, trace: Trace) -> str:
     """What to do, by whether another backward() was the first, and which of the two losses the value is to learn of."""
     if first == spot:
-        return _cut_once(once[0][1]) if once else WALK_ONCE
+        return _cut_once(once[0][1], trace) if once else WALK_ONCE
     if once and _was_trained(once[0][1], first, trace):
         return _cut_second(*once[0])
     name = _name_of(once[0][1]) if once else ""
@@ -168,9 +167,12 @@ def _cut_second(taking: Operation, value: Value) -> str:
     return SECOND_USE + (f"- {line}\n+ {better}" if better else "- discriminator(fake)\n+ discriminator(fake.detach())")
 
 
-def _cut_once(value: Value) -> str:
+def _cut_once(value: Value, trace: Trace) -> str:
     """What to do about a value that was computed once, with the line that made it, where that names it."""
     line = "" if value.made_at is None else Spot.of(value.made_at).code
+    learning = [parameter for parameter in trace.parameters_of(value) if parameter.optimizers]
+    if detached(line) and any(parameter.last_used != trace.open.number for parameter in learning):  # by nothing else
+        return ANEW + line
     better = detached(line)
     example = "reference = model(x)"
-    return EVERY_STEP + (f"- {line}\n+ {better}" if better else f"- {example}\n+ {detached(example)}")
+    return AS_IT_IS + (f"- {line}\n+ {better}" if better else f"- {example}\n+ {detached(example)}")

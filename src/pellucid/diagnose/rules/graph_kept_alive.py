@@ -137,7 +137,8 @@ class GraphKeptAlive(Rule):
             self.code, last.spot if kept is None else kept.spot,
             "losses are kept over the steps as tensors, each with its graph",
             f"{len(self.alive)} losses of earlier passes are still alive with their graphs",
-            "keep the number:\n" + _rewritten(kept, "item", "losses.append(loss)"),
+            "keep the number:\n"
+            + _rewritten(kept, "float" if kept is not None and kept.passed else "item", "losses.append(loss)"),
             related=() if kept is None else (Related(last.spot, "backward() on the tensor that is kept"),),
             since=self.alive[0].number, independent=True,
         )  # fmt: skip

@@ -104,7 +104,7 @@ class StepBeforeBackward(Rule):
             "older loss, or none",
             f"{plural(len(early), 'step')} came before the backward of the loss; in {without} of them no parameter had "
             "a gradient",
-            f"call backward() first:\n- {first.spot.code}\n+ {then.spot.code}\n+ {first.spot.code}",
+            f"call backward() first:\n- {first.spot.code}\n  {then.spot.code}\n+ {first.spot.code}",
             related=(Related(then.spot, "the backward() that comes too late"),), since=first.number,
         )  # fmt: skip
 

@@ -41,7 +41,8 @@ OF_LAYERS = (
     "connections, or normalisation"
 )
 OF_A_LINE = "scale it back there: a factor near one, weights of the usual size, or a normalisation after it"
-SLOPING = re.compile(r"\b(?:torch|F|nn\.functional)\.(?:sigmoid|tanh)\(")
+SLOPING = re.compile(r"\b(torch|F|nn\.functional)\.(?:sigmoid|tanh)\(")
+RELU = r"\1.relu("
 OF_A_RECURRENCE = (
     "let the state pass from step to step unshrunk: an LSTM or GRU, recurrent weights that start orthogonal, or fewer "
     "steps:\n+ nn.init.orthogonal_(recurrent.weight)"
@@ -251,7 +252,7 @@ def _with_slope(seen: Seen) -> str:
     line = seen.spot.code
     if is_weighted(seen.operation):
         return "\n(here the weights are too small: see how they are initialised, e.g. nn.init.kaiming_uniform_(weight))"
-    return f":\n- {line}\n+ {SLOPING.sub('F.relu(', line)}" if SLOPING.search(line) else ""
+    return f":\n- {line}\n+ {SLOPING.sub(RELU, line)}" if SLOPING.search(line) else ""
 
 
 def _vanished(measured: Profile) -> tuple[Chain | None, bool, Operation | None]:
