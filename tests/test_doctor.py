@@ -137,6 +137,21 @@ def test_a_crash_whose_exception_has_no_text_is_told(tmp_path):
     assert "error[crash] the script stopped here with Odd" in done.stdout and "failed itself" not in done.stdout
 
 
+def test_the_clock_is_looked_at_where_a_script_only_evaluates(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("import torch\nmodel = torch.nn.Linear(3, 1)\nwhile True:\n    model(torch.ones(2, 3))\n")
+    done = run_doctor(str(script), "--seconds", "0.2")
+    assert done.returncode == 0 and "stopped: after 0.2 seconds, as asked" in done.stdout
+
+
+def test_findings_that_nobody_reads_are_written_all_the_same(tmp_path):
+    script, out = tmp_path / "train.py", tmp_path / "findings.json"
+    script.write_text(RULES["missing-zero-grad"].broken[0])
+    command = f"{sys.executable} -m pellucid doctor {script} --json {out} | true"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+    assert not done.stderr and json.loads(out.read_text())["findings"]
+
+
 def test_a_script_that_ends_itself_is_no_finding(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(RULES["missing-zero-grad"].healthy[0] + "\nraise SystemExit(0)\n")

@@ -80,7 +80,7 @@ def _add_doctor(commands: Any) -> None:
     doctor.add_argument("--seconds", type=positive(float), metavar="S", help="stop after S seconds")
     doctor.add_argument("--json", type=new_file, metavar="FILE", help="write the findings as JSON")
     doctor.add_argument("--report", type=new_file, metavar="FILE", help="write a post-mortem in markdown")
-    doctor.set_defaults(function=doctor_command, arguments=[])
+    doctor.set_defaults(function=reported(doctor_command), arguments=[])
 
 
 def _add_replay(commands: Any) -> None:

@@ -67,6 +67,8 @@ class doctor:
         self.rules = [kind() for kind in (all_rules() if rules is None else rules)]
         self._looking = [rule for rule in self.rules if type(rule).look is not Rule.look]
         self.trace = Trace(self._look)
+        if seconds is not None:
+            self.trace.on_call = self._look_at_the_clock
         self.findings: list[Finding] = []
         self.failures: dict[str, Exception] = {}  # rules that failed themselves, by code
         self.stopped = ""  # why the run was ended, if the doctor ended it
@@ -118,12 +120,20 @@ class doctor:
     def _stop_if_enough(self, passes: int) -> None:
         if self.steps is not None and passes >= self.steps:
             self.stopped = f"after {plural(passes, 'backward pass')}, as asked"
-        elif self.seconds is not None and time.monotonic() - self._began >= self.seconds:
+        elif self._is_late():
             self.stopped = f"after {self.seconds:g} seconds, as asked"
         elif self.stop_when_failed and self._failed >= self._patience:
             self.stopped = f"the loss or a gradient was not finite {self._failed} times in a row"
         if self.stopped:
             raise Stop(self.stopped)
+
+    def _is_late(self) -> bool:
+        return self.seconds is not None and time.monotonic() - self._began >= self.seconds
+
+    def _look_at_the_clock(self) -> None:
+        """A model is called: an evaluation may take long, and has no backward after which to look."""
+        if self._is_late():
+            self._stop_if_enough(self.trace.open.number)
 
     # --- concluding
 

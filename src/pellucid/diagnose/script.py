@@ -28,12 +28,12 @@ def examine(
         exit_code = ending.code
     except KeyboardInterrupt:
         watch.stopped = "interrupted"
-    sys.stdout.flush()
-    print(told(watch, script, exit_code))
     if json_file:
         Path(json_file).write_text(json.dumps(watch.as_json(), indent=2) + "\n", encoding="utf-8")
     if report:
         Path(report).write_text(post_mortem(watch, script, arguments), encoding="utf-8")
+    sys.stdout.flush()
+    print(told(watch, script, exit_code))  # last: nobody may read it any more, as with `| head`
     return 1 if watch.errors else 0
 
 

@@ -229,6 +229,8 @@ class Trace(Loop):
         """A module is called."""
         outer = self.running
         if outer is None:
+            if self.on_call is not None:
+                self.on_call()
             self._note_model(module)
         frame, inputs = outside(getframe(1)), tuple(map(self.value_of, tensors))
         place = self.place_of(frame.f_code, frame.f_lasti)

@@ -36,6 +36,7 @@ class Values:
 
     def __init__(self, on_pass: Callable[[Pass], None] = lambda done: None) -> None:
         self.on_pass = on_pass  # called with every finished pass, before its arrays are let go
+        self.on_call: Callable[[], None] | None = None  # called whenever a model is
         self.open = Pass(0)
         self.loop: list[Event] = []
         self.parameters: dict[int, Parameter] = {}  # by the id of the tensor
