@@ -19,7 +19,7 @@ from pellucid.diagnose.trace import Trace
 
 __all__ = ["Stop", "doctor"]
 
-CLOSELY = 8  # passes that every rule looks at, from the start on; later ones are sampled
+CLOSELY = frozenset((0, 1, 2, 3, 4, 6))  # passes that every rule looks at; later ones are sampled
 PATIENCE = 5  # passes in a row without finite gradients after which a run has clearly failed
 COLLECTED = 50_000  # new objects after which Python looks for cycles among them
 LONGER = 50  # the same for a loss that is NaN while its gradients are finite: the model still changes
@@ -98,7 +98,7 @@ class doctor:
         """A pass has ended: let the rules look at it if it is one of the first, a sample, or a bad one."""
         event = done.backward
         bad = event is not None and not (isfinite(event.loss) and isfinite(event.gradient_norm))
-        looked = done.number < CLOSELY or _sampled(done.number) or (bad and self._failed < PATIENCE)
+        looked = done.number in CLOSELY or _sampled(done.number) or (bad and self._failed < PATIENCE)
         if looked:
             self.trace.measure(done)
         if event is not None and done.scaled_out_of_range:
