@@ -689,6 +689,19 @@ def test_a_parameter_has_its_name_in_the_module_whose_methods_are_called():
     assert "critic.0.weight" in examined(path).findings[0].message
 
 
+def test_parameters_of_two_models_are_told_apart(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\nfrom torch import nn\ntorch.manual_seed(0)\nleft, right = nn.Linear(3, 2), nn.Linear(2, 1)\n"
+        "maker = nn.Sequential(left, nn.Tanh())\njudge = nn.Sequential(right)\n"
+        "adam = torch.optim.Adam([*maker.parameters(), *judge.parameters()], lr=1e-3)\n"
+        "for _ in range(6):\n    loss = judge(maker(torch.randn(4, 3)).detach()).square().mean()\n"
+        "    adam.zero_grad()\n    loss.backward()\n    adam.step()\n"
+    )
+    (finding,) = examined(script).findings
+    assert "no gradient gets back to maker.0.weight" in finding.message
+
+
 def test_a_layer_that_was_replaced_is_not_unused_when_a_crash_hides_that_it_is_stale(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(

@@ -2,7 +2,7 @@
 
 import ast
 import weakref
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
@@ -214,6 +214,17 @@ class Values:
                 known = self.parameters.get(id(tensor))
                 if known is not None and known.tensor() is tensor:
                     known.name = name
+        self._tell_apart([each for known in self.models if (each := known()) is not None and each not in parts])
+
+    def _tell_apart(self, models: list[Any]) -> None:
+        """Put what a model is called before names that several models have: the `0.weight` of a GAN's two networks."""
+        count = Counter(parameter.name for parameter in self.parameters.values())
+        for model in models:
+            called = given_name(self.routes.get(model, ()))
+            own = {id(tensor) for _, _, tensor in _named_tensors(model)} if called else ()
+            for parameter in [self.parameters[key] for key in own if key in self.parameters]:
+                if count[parameter.name] > 1 and parameter.is_module_parameter:
+                    parameter.name = f"{called}.{parameter.name}"
 
     def _count(self) -> int:
         self._now += 1
