@@ -343,6 +343,19 @@ def test_gradients_that_are_cleared_between_two_backwards_of_a_step(tmp_path, ow
     assert all(each.exact and each.compared >= 3 for each in replays)
 
 
+def test_a_clearing_that_concerns_nothing_in_the_step_is_left_out(tmp_path):
+    first, second = nn.Linear(3, 1), nn.Linear(3, 1)
+    optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.1)
+    with Recorder(path=tmp_path / "f") as recorder:
+        (first(torch.ones(1, 3)) + second(torch.ones(1, 3))).sum().backward()
+        optimizer.step()
+        first(torch.ones(1, 3)).sum().backward()
+        second.zero_grad()  # between two backwards of a step that does not use it
+        first(torch.ones(1, 3)).sum().backward()
+        recorder.dump()
+    assert replay(tmp_path / "f").exact
+
+
 def test_a_result_that_is_detached_in_place(tmp_path):
     model = nn.Linear(3, 2)
     head = nn.Linear(2, 1)

@@ -138,7 +138,8 @@ def _program(step: Any, needed: set[int], blocks: Blocks) -> list[Any]:
             where = bare_name(code.co_filename), line_of(code, lasti)
         if p is CLEAR:
             slots = [slot for slot in slots if slot in needed]
-        elif p is not BACKWARD and needed.isdisjoint(range(first, first + count)):
+        concerned = p is BACKWARD or (slots if p is CLEAR else not needed.isdisjoint(range(first, first + count)))
+        if not concerned:
             continue
         try:
             plain = encoded(params, blocks)
