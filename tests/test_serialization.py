@@ -162,7 +162,7 @@ ENVIRONMENTS = [{}, {FORCE: "1"}, {FORCE_NOT: "Yes"}, {FORCE: "0"}, {FORCE: "y",
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-@pytest.mark.parametrize("said", [{}, {"weights_only": False}, {"weights_only": True}, {"pickle_module": pickle}])
+@pytest.mark.parametrize("said", [{}, {"weights_only": False}, {"weights_only": True}])
 def test_the_environment_decides_about_weights_only_as_in_pytorch(torch, monkeypatch, environment, said):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
@@ -177,6 +177,25 @@ def test_the_environment_decides_about_weights_only_as_in_pytorch(torch, monkeyp
         except (RuntimeError, pickle.UnpicklingError) as error:
             outcomes.append("refused" if isinstance(error, pickle.UnpicklingError) else "cannot be meant")
     assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("module", [pickle, np])
+@pytest.mark.parametrize("environment", [{}, {FORCE: "1"}])
+def test_a_pickle_module_alone_does_not_make_a_file_trusted(monkeypatch, tmp_path, environment, module):
+    """In PyTorch it does; our docstring says that nothing is executed unless weights_only=False."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    hostile = archive_of(pickle.dumps(Gadget(os.mkdir, str(tmp_path / "made")), 2))
+    for data in (hostile, saved({"a": 1})):
+        for said in ({}, {"weights_only": True}, {"weights_only": None}):
+            with pytest.raises(RuntimeError, match="pickle_module") as refused:
+                loaded(data, pickle_module=module, **said)
+            assert "weights_only=False" in str(refused.value)
+    assert not (tmp_path / "made").exists()
+    if not environment:
+        assert loaded(saved(Known()), pickle_module=module, weights_only=False).args == (1,)
+        loaded(hostile, pickle_module=module, weights_only=False)
+        assert (tmp_path / "made").exists()
 
 
 class Known:
@@ -437,9 +456,13 @@ def test_pickles_are_bounded(monkeypatch):
         machine.push(None)
     with pytest.raises(UnpicklingError, match="stack grows without end"):
         machine.push(None)
-    machine.memo = dict.fromkeys(range(51))
-    with pytest.raises(UnpicklingError, match="remembers without end"):
-        machine.put(51)
+    for index in (0, 1, 50, -1, 2**61 - 1):  # no bytes, so nothing may be remembered far ahead
+        machine.memo = [None] * (index == 50) * 50
+        if index:
+            with pytest.raises(UnpicklingError, match="remembers without end"):
+                machine.put(index)
+        else:
+            machine.put(index)
 
 
 def test_an_archive_that_claims_very_many_entries_is_refused_before_it_is_read():
@@ -555,3 +578,104 @@ def test_a_file_is_whole_before_it_is_closed(tmp_path):
 def test_load_knows_safetensors_by_their_name(tmp_path):
     pellucid.save_file({"weight": pellucid.ones(2)}, tmp_path / "model.safetensors")
     assert pellucid.load(tmp_path / "model.safetensors")["weight"].tolist() == [1.0, 1.0]
+
+
+# --- attributes that a file gives
+
+
+SPECIAL = [
+    "__array_interface__", "__array_struct__", "__array__", "__array_priority__", "__array_ufunc__", "__class__",
+    "__dict__", "__dlpack__", "__cuda_array_interface__", "__len__", "__reduce_ex__", "__x__", "__", "_", "___",
+    "_as_parameter_", "_ipython_display_", "_repr_html_", "_numba_type_", "a b", "", "1a", "a.b", "a\0", "é\u0301 ",
+]  # fmt: skip
+ODD = [7, b"a", None, 1.5, (1,)]  # no names at all
+
+
+def address():
+    """What NumPy reads at an address of the file's choice, if it is asked."""
+    return {"data": (0x1000, False), "shape": (8,), "typestr": "|u1", "version": 3}
+
+
+def attribute_files(name):
+    """Files that give an attribute to each kind of object that has some."""
+    from pellucid.serialization.tensors import Global, Pickler
+
+    state = {name: address()}
+    rebuild, hooks = Global("torch._utils", "_rebuild_tensor_v2"), OrderedDict()
+
+    class Forged:
+        def __init__(self, *parts):
+            self.parts = parts
+
+        def __reduce__(self):
+            return self.parts
+
+    class Own(Pickler):
+        def reducer_override(self, value):
+            if isinstance(value, pellucid.Tensor) and tensors and value is tensors[0]:
+                _, arguments = super()._over_memory(value)
+                kind = Global("torch", "Tensor")
+                return Global("torch._tensor", "_rebuild_from_type_v2"), (rebuild, kind, arguments, state)
+            return super().reducer_override(value)
+
+    tensors = []
+    parameter = Forged(Global("torch._utils", "_rebuild_parameter_with_state"), (pellucid.ones(2), False, hooks, state))
+    yield "parameter", parameter, Pickler
+    yield "ordered", Forged(Global("collections", "OrderedDict"), (), state), Pickler
+    yield "plain", Forged(Global(Plain.__module__, "Plain"), (), state), Pickler
+    yield "slots", Forged(Global(Plain.__module__, "Plain"), (), (None, state)), Pickler
+    yield "module", Forged(Global("torch.nn.modules.module", "Module"), (), state), Pickler
+    tensors.append(pellucid.ones(2))
+    yield "tensor", tensors[0], Own
+
+
+def attribute_file(value, pickler):
+    from pellucid.serialization import _write
+
+    text, file = io.BytesIO(), io.BytesIO()
+    machine = pickler(text, 2)
+    machine.dump(value)
+    _write(file, text.getvalue(), list(machine.blocks.values()))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("name", [*SPECIAL, *ODD], ids=repr)
+def test_no_special_name_is_ever_an_attribute_from_a_file(name):
+    with safe_globals([Plain, pellucid.nn.Module]):
+        for kind, value, pickler in attribute_files(name):
+            with pytest.raises(UnpicklingError, match="may not be an attribute from a file"):
+                print(kind, loaded(attribute_file(value, pickler)))
+
+
+@pytest.mark.parametrize("name", ["note", "_private", "__half", "half__", "_Class__mangled", "größe", "_metadata"])
+def test_plain_names_are_attributes_as_before(name):
+    with safe_globals([Plain, pellucid.nn.Module]):
+        for kind, value, pickler in attribute_files(name):
+            back = loaded(attribute_file(value, pickler))
+            assert getattr(back, name) == address(), kind
+            if kind in ("tensor", "parameter"):
+                assert np.asarray(back.detach()).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("kind", ["tensor", "parameter", "ordered"])
+def test_an_attribute_from_a_file_hides_nothing_of_its_class(kind):
+    files = {name: pair for name, *pair in attribute_files("note")}
+    whole = type(loaded(attribute_file(*files[kind])))
+    names = [name for name in dir(whole) if name.isidentifier() and not name[0] == name[-1] == "_"]
+    assert len(names) > 5
+    believed = {"array", "node", "window", "cut", "_grad", "backward", "items", "copy"}
+    for name in [*names[::9], *believed.intersection(names)]:
+        again = {each: pair for each, *pair in attribute_files(name)}
+        back = loaded(attribute_file(*again[kind]))
+        assert name not in back.__dict__ and getattr(whole, name, None) is not address()
+
+
+def test_attributes_of_pytorch_files(torch):
+    """Notes and names of all kinds: what PyTorch writes is read; `node` is a name of our own."""
+    parameter, tensor = torch.nn.Parameter(torch.ones(2)), torch.ones(2)
+    parameter._is_shared, parameter.note, tensor.node, tensor._tag = True, {"a": [1]}, 5, "x"
+    tensor.requires_grad_()
+    state = torch.nn.Linear(2, 2).state_dict()
+    back = loaded(saved({"p": parameter, "t": tensor, "s": state}, torch))
+    assert (back["p"]._is_shared, back["p"].note, back["t"]._tag) == (True, {"a": [1]}, "x")
+    assert back["s"]._metadata == state._metadata and back["t"].node is not None and back["t"].requires_grad

@@ -4,12 +4,12 @@ import hashlib
 import importlib.util
 import os
 import sys
-import tempfile
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import urlparse
 from urllib.request import urlopen
 
 from pellucid.serialization import load as load_weights
+from pellucid.serialization.atomic import write_whole
 
 __all__ = [
     "download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir",
@@ -41,19 +41,17 @@ def set_dir(d: str | os.PathLike[str]) -> None:
 
 def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> None:
     """Fetch a file; one whose SHA-256 does not begin as it should is thrown away."""
-    folder = os.path.dirname(os.path.abspath(dst))
     digest = hashlib.sha256()
-    with urlopen(url) as source, tempfile.NamedTemporaryFile(dir=folder, delete=False) as target:
-        try:
-            while block := source.read(1 << 20):
-                digest.update(block)
-                target.write(block)
-            if hash_prefix and not digest.hexdigest().startswith(hash_prefix):
-                raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{digest.hexdigest()}")')
-            os.replace(target.name, dst)
-        except BaseException:
-            os.unlink(target.name)
-            raise
+
+    def write(out: BinaryIO) -> None:
+        while block := source.read(1 << 20):
+            digest.update(block)
+            out.write(block)
+        if hash_prefix and not digest.hexdigest().startswith(hash_prefix):
+            raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{digest.hexdigest()}")')
+
+    with urlopen(url) as source:
+        write_whole(dst, write)
 
 
 def load_state_dict_from_url(

@@ -56,6 +56,15 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = DEF
     pickler = Pickler(text, pickle_protocol)
     pickler.dump(obj)
     blocks = list(pickler.blocks.values())
+    if blocks and pickle_protocol == 0:
+        raise ValueError(
+            explain(
+                "save: pickle_protocol=0 cannot refer to the memory of tensors",
+                str(here()),
+                "it knows references as text only, so that nobody could load the file, PyTorch neither",
+                f"pickle_protocol={DEFAULT_PROTOCOL}, or leave it out",
+            )
+        )
     size = text.tell() + sum(memory.nbytes + 200 for _, memory in blocks)
     if hasattr(f, "write"):
         whole = io.BytesIO()
@@ -87,6 +96,8 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights
          mmap: bool | None = None, **options: Any) -> Any:  # fmt: skip
     """Read what `save` (here or in PyTorch) wrote. Nothing in the file is executed unless `weights_only=False`.
 
+    A `pickle_module` is an error without that; in PyTorch it alone means that the file is trusted.
+
     As in PyTorch, the environment may decide: TORCH_FORCE_WEIGHTS_ONLY_LOAD=1 for every call,
     TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 for the calls that do not say `weights_only`.
 
@@ -109,7 +120,7 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights
     order = reader.read("byteorder") if "byteorder" in reader else unsaid
     if order not in (b"little", b"big"):
         raise damaged(path, f"its byte order is {shown(order)}")
-    blocks = Blocks(lambda key, size: reader.read(f"data/{key}"), order == b"big")
+    blocks = Blocks(lambda key, size: reader.view(f"data/{key}"), order == b"big")
     try:
         if reader.suspect is not None and not weights_only:
             raise UnpicklingError("a damaged file is not trusted")
@@ -138,13 +149,14 @@ def _only_weights(said: bool | None, pickle_module: Any) -> bool:
         warnings.warn("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD is set: this file may run any program as it is loaded",
                       UserWarning, stacklevel=3)  # fmt: skip
         return False
-    weights_only = always or (pickle_module is None if said is None else said)
+    weights_only = always or said is None or bool(said)
     if weights_only and pickle_module is not None:
         raise RuntimeError(
             explain(
-                f"load: weights_only=True reads with an unpickler of its own, but pickle_module is {pickle_module!r}",
+                f"load: weights only are read with an unpickler of its own, but pickle_module is {pickle_module!r}",
                 str(here()),
-                try_="leave pickle_module out, or if you trust the file: weights_only=False",
+                "a pickle_module alone does not say that the file is trusted, as it does in PyTorch",
+                "leave pickle_module out, or if you trust the file: weights_only=False",
             )
         )
     return weights_only
@@ -178,10 +190,15 @@ def _tensors_of(loaded: Any) -> Iterator[tuple[str, Any]]:
         elif isinstance(value, (dict, list, tuple)) and id(value) not in seen and len(path) < 1_000:
             seen.add(id(value))
             if isinstance(value, dict):
-                parts = [(f"{path}.{key}" if path else str(key), part) for key, part in value.items()]
+                parts = [(f"{path}.{_said(key)}" if path else _said(key), part) for key, part in value.items()]
             else:
                 parts = [(f"{path}[{i}]", part) for i, part in enumerate(value)]
             waiting.extend(reversed(parts))
+
+
+def _said(key: Any) -> str:
+    """A key in the name of a tensor; one of a file may be long, and be shared by many."""
+    return key[:200] if type(key) is str else shown(key)
 
 
 NEITHER = "it is neither a zip archive nor PyTorch's older format"
@@ -372,19 +389,25 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
     text = Reader(*read_file(f)).read("data.pkl")
     strings: list[str] = []  # STACK_GLOBAL, of newer protocols, takes the last two
     named: set[str] = set()
-    for operation, argument, _ in pickletools.genops(text):
-        if operation.name == "GLOBAL":
-            named.add(str(argument).replace(" ", "."))
-        elif operation.name == "STACK_GLOBAL":
-            named.add(".".join(strings[-2:]))
-        elif isinstance(argument, str):
-            strings.append(argument)
+    try:
+        for operation, argument, _ in pickletools.genops(text):
+            if operation.name == "GLOBAL":
+                named.add(str(argument).replace(" ", "."))
+            elif operation.name == "STACK_GLOBAL":
+                named.add(".".join(strings[-2:]))
+            elif isinstance(argument, str):
+                strings = [*strings[-1:], argument]
+    except Exception as error:  # whatever nonsense leads to, it is the file's fault
+        raise UnpicklingError(f"the pickle is damaged: {repr(error)[:200]}") from None
     return sorted(named - _allowed().keys())
 
 
 def _allowed() -> dict[str, Any]:
-    """What weights may use now, by the name in the file: what was added as (class, name) goes by that name."""
-    return SAFE | {path: each[0] if isinstance(each, tuple) else each for path, each in EXTRA.get().items()}
+    """What weights may use now, by the name in the file: what was added as (class, name) goes by that name.
+
+    Our way to make a thing goes before the class that was added: it looks at what the thing is made of.
+    """
+    return {path: each[0] if isinstance(each, tuple) else each for path, each in EXTRA.get().items()} | SAFE
 
 
 def _path(each: Any) -> str:

@@ -9,6 +9,8 @@ import io
 import os
 import struct
 import zipfile
+import zlib
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from pellucid.errors import explain
@@ -16,6 +18,7 @@ from pellucid.errors import explain
 ALIGNMENT = 64
 COMMENT = b"pellucid sha256 "
 MOST_ENTRIES = 200_000
+AT_ONCE = 1 << 20  # bytes that are read or summed in one call, which does not hear Ctrl-C; stays in the cache, too
 DIGESTS = "pellucid/digests"
 
 
@@ -52,7 +55,8 @@ class Writer:
     def write(self, record: str, data: Any) -> None:
         """Add one record; its SHA-256 is remembered."""
         info = zipfile.ZipInfo(f"{self.name}/{record}", (1980, 1, 1, 0, 0, 0))
-        header = 30 + len(info.filename.encode()) + 4
+        wide = 20 if len(data) * 1.05 > zipfile.ZIP64_LIMIT else 0  # bytes of long sizes, for which zipfile decides so
+        header = 30 + len(info.filename.encode()) + 4 + wide
         info.extra = _padding(-(self.out.tell() + header) % ALIGNMENT)
         self.zip.writestr(info, data)
         if record != DIGESTS:
@@ -105,7 +109,7 @@ class Reader:
         self.prefix = self._prefix()
         self.suspect: tuple[str, str, str] | None = None  # a record whose digest is wrong; its tensor has no name yet
         self.digests = self._digests()
-        self._check_whole()
+        self.checked = self._check_whole()
 
     def _check_end(self) -> None:
         """The end of the archive says how many entries there are: look before anything is read by its word."""
@@ -149,56 +153,82 @@ class Reader:
         if self.prefix + DIGESTS not in self.infos:
             return {}
         try:
-            lines = self._raw(DIGESTS).decode().splitlines()
+            lines = str(self._raw(DIGESTS), "utf-8").splitlines()
             return {record: digest for digest, record in (line.split(" ", 1) for line in lines)}
         except (ValueError, UnicodeDecodeError):
             raise damaged(self.path, "the list of digests cannot be read") from None
 
-    def _check_whole(self) -> None:
-        """Compare the whole file with the digest in its comment, if one of ours wrote it."""
+    def _check_whole(self) -> bool:
+        """Compare the whole file with the digest in its comment; there is none if it is not one of ours."""
         comment = self.zip.comment
         if not comment.startswith(COMMENT):
             if self.digests:
                 raise damaged(self.path, "the digest at its end is missing")
-            return
+            return False
         end = len(self.data) - 64
-        if hashlib.sha256(memoryview(self.data)[:end]).hexdigest().encode() == comment[len(COMMENT) :]:
-            return
+        if digest_of(memoryview(self.data)[:end]).encode() == comment[len(COMMENT) :]:
+            return True
         for record, digest in self.digests.items():
             if self.prefix + record not in self.infos:
                 raise damaged(self.path, f"record {record!r} is missing")
-            actual = hashlib.sha256(self._raw(record)).hexdigest()
+            actual = digest_of(self._raw(record))
             if actual != digest:
                 self.suspect = (record, digest, actual)
-                return
+                return False
         raise damaged(self.path, "its bytes are not those that were written (SHA-256 of the whole file)")
 
     def read(self, record: str) -> bytes:
-        """One record, checked by its CRC (unless it is known to be damaged: then its tensor is being looked for)."""
+        """One record."""
+        return bytes(self.view(record))
+
+    def view(self, record: str) -> memoryview:
+        """One record, checked by its CRC where no digest says more (a damaged one is read to find its tensor)."""
         if self.prefix + record not in self.infos:
             raise damaged(self.path, f"record {record!r} is missing")
-        if self.suspect is not None:
-            return self._raw(record)
-        try:
-            return self.zip.read(self.infos[self.prefix + record])
-        except (zipfile.BadZipFile, NotImplementedError, OSError, EOFError, struct.error, ValueError) as error:
-            raise damaged(self.path, f"record {record!r}: {error}") from None
+        found = self._raw(record)
+        if self.suspect is None and not self.checked:
+            info, total = self.infos[self.prefix + record], 0
+            for part in pieces(found):
+                total = zlib.crc32(part, total)
+            if len(found) != info.file_size or total != info.CRC:
+                raise damaged(self.path, f"record {record!r}: its bytes do not have the sum (CRC-32) that was written")
+        return found
 
-    def _raw(self, record: str) -> bytes:
-        """The bytes of a record as they lie in the file."""
+    def _raw(self, record: str) -> memoryview:
+        """The bytes of a record as they lie in the file, behind a name that must be the one in the directory."""
         info = self.infos[self.prefix + record]
-        lengths = self.data[info.header_offset + 26 : info.header_offset + 30]
-        start = info.header_offset + 30 + sum(struct.unpack("<HH", lengths))
-        return self.data[start : start + info.file_size]
+        start = info.header_offset + 30
+        header = self.data[info.header_offset : start]
+        name, extra = struct.unpack("<HH", header[26:30])
+        written = info.orig_filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437")
+        if header[:4] != b"PK\x03\x04" or self.data[start : start + name] != written:
+            raise damaged(self.path, f"record {record!r} is not where the directory of the archive says")
+        start += name + extra
+        return memoryview(self.data)[start : start + info.file_size]
 
     def __contains__(self, record: str) -> bool:
         return self.prefix + record in self.infos
+
+
+def pieces(data: memoryview) -> Iterator[memoryview]:
+    """The same bytes, so many at a time that Ctrl-C is heard in between."""
+    return (data[start : start + AT_ONCE] for start in range(0, len(data), AT_ONCE))
+
+
+def digest_of(data: memoryview) -> str:
+    """The SHA-256 of some bytes."""
+    digest = hashlib.sha256()
+    for part in pieces(data):
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def read_file(source: Any) -> tuple[bytes, str]:
     """The bytes of a path or of an open file, and a name for errors."""
     if hasattr(source, "read"):
         return source.read(), str(getattr(source, "name", "<file>"))
-    path = os.fspath(source)
-    with open(path, "rb") as file:
-        return file.read(), str(path)
+    path, whole = os.fspath(source), io.BytesIO()
+    with open(path, "rb", buffering=0) as file:
+        while part := file.read(AT_ONCE):
+            whole.write(part)
+    return whole.getvalue(), str(path)

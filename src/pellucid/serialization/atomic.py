@@ -7,9 +7,11 @@ killed one left behind, and remove it.
 import errno
 import io
 import os
+import re
 import secrets
 import shutil
 import stat
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
@@ -21,24 +23,26 @@ try:
 except ImportError:  # pragma: no cover (Windows has none: nothing is locked there, and nothing removed)
     fcntl = None  # type: ignore[assignment]
 
+ATTEMPTS = 100  # to have a file before a sweep has it; a second one is hardly ever needed
 
-def write_whole(path: Any, write: Callable[[BinaryIO], None], size: int = 0) -> None:
+
+def write_whole(path: Any, write: Callable[[BinaryIO], object], size: int = 0) -> None:
     """Write a file through a function; a crash at any moment leaves the old file or the new one.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "note"
-    >>> write_whole(file, lambda out: out.write(b"kept") and None)
+    >>> write_whole(file, lambda out: out.write(b"kept"))
     >>> file.read_bytes()
     b'kept'
     """
-    target = os.path.realpath(os.fsdecode(path))  # through a link, as an ordinary write goes
-    folder, name = os.path.split(target)
-    prefix = f".{name[:100]}."
+    target = os.fsdecode(path)
     try:
         mode = _mode_of(target)
         if mode is not None and not stat.S_ISREG(mode):
             return _write_through(target, write)
-        handle, temporary = _create(os.path.join(folder, prefix), mode)
+        target = os.path.realpath(target)  # through a link, as an ordinary write goes
+        folder, name = os.path.split(target)
+        handle, temporary = _create(folder, name, mode)
     except OSError as error:
         raise _explained(error, target, size) from error
     try:
@@ -54,7 +58,19 @@ def write_whole(path: Any, write: Callable[[BinaryIO], None], size: int = 0) -> 
         with suppress(FileNotFoundError):
             os.unlink(temporary)
     _sync_folder(folder)
-    _sweep(folder, prefix)
+    _sweep(folder, name)
+
+
+def write_bytes(path: Any, raw: bytes) -> None:
+    """Write bytes to a file, which is there whole or not at all.
+
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "note"
+    >>> write_bytes(file, b"kept")
+    >>> file.read_bytes()
+    b'kept'
+    """
+    write_whole(path, lambda out: out.write(raw), len(raw))
 
 
 def _mode_of(target: str) -> int | None:
@@ -64,7 +80,7 @@ def _mode_of(target: str) -> int | None:
         return None
 
 
-def _write_through(target: str, write: Callable[[BinaryIO], None]) -> None:
+def _write_through(target: str, write: Callable[[BinaryIO], object]) -> None:
     """Write to something that must not be replaced by a file: a pipe, or /dev/null."""
     whole = io.BytesIO()
     write(whole)
@@ -72,30 +88,61 @@ def _write_through(target: str, write: Callable[[BinaryIO], None]) -> None:
         out.write(whole.getbuffer())
 
 
-def _create(start: str, mode: int | None) -> tuple[int, str]:
-    """A new file with the permissions of the one it replaces, or those that any new file gets; locked."""
-    while True:
-        temporary = f"{start}{secrets.token_hex(6)}.part"
+def _temporary(name: str, token: str) -> str:
+    """What a file is called while it is written; a long name is cut, and told from its like by a sum over all of it."""
+    if len(os.fsencode(name)) > 200:  # of the 255 bytes that a name may have
+        name = f"{name[:40]}.{zlib.crc32(os.fsencode(name)):08x}"
+    return f".{name}.{token}.part"
+
+
+def _create(folder: str, name: str, mode: int | None) -> tuple[int, str]:
+    """A new file, locked, with the permissions of the one it replaces or those that any new file gets.
+
+    It is there before it is locked, and another save may sweep it away in between: then it is made once more.
+    """
+    for _ in range(ATTEMPTS):
+        temporary = os.path.join(folder, _temporary(name, secrets.token_hex(6)))
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         handle = os.open(temporary, flags, 0o666 if mode is None else 0o600)
         try:
-            if mode is not None:
-                os.chmod(temporary, stat.S_IMODE(mode))
-            if not _lock(handle) or os.fstat(handle).st_nlink:
+            if _is_ours(handle, temporary):
+                if mode is not None:
+                    os.chmod(temporary, stat.S_IMODE(mode))
                 return handle, temporary
-        except OSError:
-            os.close(handle)
-            os.unlink(temporary)
+        except BaseException:
+            _drop(handle, temporary)
             raise
-        os.close(handle)  # another save swept it away before it was locked
+        _drop(handle, temporary)
+    raise BlockingIOError(errno.EAGAIN, f"other saves took its temporary file away, {ATTEMPTS} times")
 
 
-def _lock(handle: int, wait: bool = True) -> bool:
-    """Lock an open file until it is closed; not every file system can."""
+def _is_ours(handle: int, temporary: str) -> bool:
+    """Lock a new file; False if another save has it, or took it away before."""
+    try:
+        if _lock(handle):
+            os.stat(temporary)  # by its name: NFS and FUSE count the links of a removed file that is open as before
+    except (BlockingIOError, FileNotFoundError):
+        return False
+    return True
+
+
+def _drop(handle: int, temporary: str) -> None:
+    os.close(handle)
+    with suppress(FileNotFoundError):
+        os.unlink(temporary)
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file until it is closed; a BlockingIOError if another has, False where files cannot be locked.
+
+    Nobody waits for a lock: a process that holds it may be stopped, or have left it to a child.
+    """
     if fcntl is None:
         return False
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
     except OSError:
         return False
     return True
@@ -114,17 +161,27 @@ def _lock_kept(handle: int) -> Iterator[None]:
         os.close(held)
 
 
-def _sweep(folder: str, prefix: str) -> None:
+def _sweep(folder: str, name: str) -> None:
     """Remove what saves to the same file left behind when they were killed: such files are no longer locked."""
+    ours = re.compile("[0-9a-f]{12}".join(re.escape(part) for part in _temporary(name, "\0").split("\0")))
     with suppress(OSError), os.scandir(folder) as files:
-        left = [file.path for file in files if file.name.startswith(prefix) and file.name.endswith(".part")]
-        for path in left:
-            handle = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
-            try:
-                if _lock(handle, wait=False):
-                    os.unlink(path)
-            finally:
-                os.close(handle)
+        for path in [file.path for file in files if ours.fullmatch(file.name)]:
+            with suppress(OSError):  # another's, busy, or gone since: the next one is looked at
+                _remove_unlocked(path)
+
+
+def _remove_unlocked(path: str) -> None:
+    for way in (os.O_RDWR, os.O_RDONLY):  # NFS locks what can be written to; a copy of a read-only file cannot
+        with suppress(PermissionError):
+            handle = os.open(path, way | getattr(os, "O_NOFOLLOW", 0))
+            break
+    else:
+        return
+    try:
+        if _lock(handle):
+            os.unlink(path)
+    finally:
+        os.close(handle)
 
 
 def _sync_folder(folder: str) -> None:

@@ -12,8 +12,10 @@ import io
 import json
 import math
 import os
+import re
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from json.decoder import scanstring  # type: ignore[attr-defined]
 from operator import itemgetter
 from typing import Any, BinaryIO, TypeAlias
 
@@ -25,7 +27,7 @@ from pellucid.core.attributes import concrete
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.errors import explain
-from pellucid.serialization.archive import damaged
+from pellucid.serialization.archive import AT_ONCE, damaged, digest_of
 from pellucid.serialization.atomic import write_whole
 
 __all__ = ["load", "load_file", "load_model", "save", "save_file", "save_model"]
@@ -43,6 +45,9 @@ LARGEST_HEADER = 100_000_000
 METADATA = "__metadata__"
 SEAL = "pellucid.sha256"  # the key of the seal, and how its text begins: a flipped bit cannot hide both
 NO_DIGEST = "0" * 64
+LONGEST_ENTRY = 1 << 14  # letters that describe a tensor; 64 sizes of 19 digits take 1 300
+SPACES = " \t\n\r"
+NO_SPACE = re.compile(f"[{SPACES}]*")
 FIELDS = dict.fromkeys(("dtype", "shape", "data_offsets")).keys()
 
 
@@ -227,7 +232,7 @@ def _checked_metadata(metadata: dict[str, str] | None) -> dict[str, str]:
 
 
 def _digest(array: np.ndarray) -> str:
-    return hashlib.sha256(_bytes_of(array).data).hexdigest()
+    return digest_of(_bytes_of(array).data)
 
 
 def _bytes_of(array: np.ndarray) -> np.ndarray:
@@ -324,7 +329,7 @@ def _fill(file: Any, memory: np.ndarray, name: str, path: str) -> None:
     """Read until the memory is full: one read may give less than was asked for."""
     place = 0
     while place < memory.size:
-        count = file.readinto(memory[place:])
+        count = file.readinto(memory[place : place + AT_ONCE])
         if not count:
             raise damaged(path, "the file became shorter while it was read", _cut(name))
         place += count
@@ -359,14 +364,70 @@ def _json(text: bytes) -> dict[str, Any]:
     if not text.startswith(b"{"):
         raise ValueError("it does not begin with {")
     try:
-        found = json.loads(
-            text.decode("utf-8"), object_pairs_hook=_table, parse_float=_refuse_number, parse_constant=_refuse_number
-        )
+        whole = text.decode("utf-8")
+        found, end = _members(whole, 0, _described)
     except json.JSONDecodeError as error:  # which would bring the whole header along
         raise ValueError(f"{error.msg} at character {error.pos:,}") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not UTF-8 at byte {error.start:,}") from None
-    return found  # type: ignore[no-any-return]
+    if whole[end:].strip(SPACES):
+        raise ValueError(f"Extra data at character {end:,}")
+    return found
+
+
+def _members(text: str, place: int, read: Callable[[str, int, str], tuple[Any, int]]) -> tuple[dict[str, Any], int]:
+    """An object of JSON and where it ends, read member by member: one call for all would be deaf to Ctrl-C."""
+    found: dict[str, Any] = {}
+    place = _next(text, place + 1)
+    if text[place] == "}":
+        return found, place + 1
+    while True:
+        if text[place] != '"':
+            raise ValueError(f"Expecting property name enclosed in double quotes at character {place:,}")
+        name, place = scanstring(text, place + 1, True)
+        place = _next(text, place)
+        if text[place] != ":":
+            raise ValueError(f"Expecting ':' delimiter at character {place:,}")
+        value, place = read(text, _next(text, place + 1), name)
+        if name in found:
+            raise ValueError(f"{_shown(name)} is there twice")
+        found[name] = value
+        place = _next(text, place)
+        if text[place] == "}":
+            return found, place + 1
+        if text[place] != ",":
+            raise ValueError(f"Expecting ',' delimiter at character {place:,}")
+        place = _next(text, place + 1)
+
+
+def _next(text: str, place: int) -> int:
+    """The place of the next character that is no space; there must be one."""
+    if place < len(text) and text[place] not in SPACES:
+        return place
+    place = NO_SPACE.match(text, place).end()  # type: ignore[union-attr]
+    if place >= len(text):
+        raise ValueError(f"it ends early, at character {place:,}")
+    return place
+
+
+def _described(text: str, place: int, name: str) -> tuple[Any, int]:
+    """What a header says of one name, and where that ends: in few letters, or it is no tensor."""
+    if name == METADATA and text[place] == "{":
+        return _members(text, place, _text)
+    try:
+        value, size = SCAN(text[place : place + LONGEST_ENTRY], 0)
+    except StopIteration:
+        raise ValueError(f"Expecting value at character {place:,}") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg} at character {place + error.pos:,}, in {_shown(name)}") from None
+    return value, place + size
+
+
+def _text(text: str, place: int, name: str) -> tuple[str, int]:
+    """An entry of the metadata."""
+    if text[place] != '"':
+        raise ValueError(f"{METADATA} is not a table of texts")
+    return scanstring(text, place + 1, True)  # type: ignore[no-any-return]
 
 
 def _table(pairs: list[tuple[str, Any]]) -> Any:
@@ -383,6 +444,11 @@ def _table(pairs: list[tuple[str, Any]]) -> Any:
 
 def _refuse_number(text: str) -> Any:
     raise ValueError(f"the number {_shown(text)} is not a whole one")
+
+
+SCAN: Any = json.JSONDecoder(
+    object_pairs_hook=_table, parse_float=_refuse_number, parse_constant=_refuse_number
+).scan_once  # type: ignore[attr-defined]
 
 
 def _entry(name: str, value: Any) -> Entry:

@@ -1,9 +1,9 @@
 """How tensors stand in PyTorch's pickles: blocks of memory by key, and the calls that rebuild tensors over them."""
 
 import pickle
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, ClassVar
 
@@ -17,7 +17,16 @@ from pellucid.core.meta import Meta
 from pellucid.core.tensor import Hooks, Tensor, wrap
 from pellucid.nn.parameter import Parameter
 from pellucid.serialization.names import home
-from pellucid.serialization.unpickling import UnpicklingError, key, shown
+from pellucid.serialization.unpickling import (
+    Container,
+    UnpicklingError,
+    counter_of,
+    frozenset_of,
+    ordered_of,
+    plain_attributes,
+    set_of,
+    shown,
+)
 
 # PyTorch's classes of storage and the dtypes they hold.
 STORAGES = {
@@ -60,7 +69,10 @@ class Storage:
 
     array: np.ndarray
     key: str
-    typed: "Storage | None" = None  # the same bytes as elements
+    typed: "dict[np.dtype[Any], Storage]" = field(default_factory=dict)  # the same bytes as elements
+
+
+LONGEST_KEY = 1_000  # letters in the name of a block of memory
 
 
 # --- writing
@@ -199,16 +211,16 @@ def rebuild_tensor_of(
     if not isinstance(storage, Storage) or storage.array.dtype != np.uint8 or not isinstance(dtype, dtypes.dtype):
         raise UnpicklingError("a tensor is rebuilt over something that is not bytes")
     kind = dtypes.as_numpy_dtype(dtype)
-    if storage.typed is None or storage.typed.array.dtype != kind:  # tensors that share bytes share one array
+    if kind not in storage.typed:  # tensors that share bytes share one array, which is looked through once
         whole = storage.array[: storage.array.size // kind.itemsize * kind.itemsize]
-        storage.typed = Storage(truthful(whole.view(kind)), storage.key)
-    return rebuild_tensor(storage.typed, offset, size, stride, requires_grad)
+        storage.typed[kind] = Storage(truthful(whole.view(kind)), storage.key)
+    return rebuild_tensor(storage.typed[kind], offset, size, stride, requires_grad)
 
 
 def rebuild_with_attributes(rebuild: Any, kind: Any, arguments: Any, state: Any) -> Tensor:
     """A tensor with the attributes that were saved with it."""
     subclass = isinstance(kind, type) and issubclass(kind, Tensor)  # not in a file of weights, unless it was allowed
-    known = rebuild in (rebuild_tensor, rebuild_tensor_of) and isinstance(arguments, tuple)
+    known = (rebuild is rebuild_tensor or rebuild is rebuild_tensor_of) and isinstance(arguments, tuple)
     if not known or not (subclass or kind is TENSOR):
         raise UnpicklingError(f"a tensor is rebuilt as {shown(kind)}")
     tensor: Any = rebuild(*arguments)
@@ -217,9 +229,9 @@ def rebuild_with_attributes(rebuild: Any, kind: Any, arguments: Any, state: Any)
 
 def with_attributes(tensor: Any, state: Any) -> Any:
     """Give a tensor its attributes, but none that hides something that tensors have: the names come from a file."""
-    if type(state) is dict:
-        own = {name: each for name, each in state.items() if type(name) is str and not hasattr(type(tensor), name)}
-        tensor.__dict__.update(own)
+    attributes = state[0] if type(state) is tuple and len(state) == 2 else state  # the other are those of slots
+    if attributes is not None:
+        tensor.__dict__.update(plain_attributes(attributes, type(tensor)))
     return tensor
 
 
@@ -239,12 +251,14 @@ def _sizes(values: Any) -> tuple[int, ...]:
 
 def rebuild_parameter(data: Any, requires_grad: Any = True, hooks: Any = None) -> Parameter:
     """A parameter over a tensor. No class stands in the list below: the state of its objects would come from a file."""
-    return Parameter(data, bool(requires_grad))
+    if not isinstance(data, Tensor):
+        raise UnpicklingError(f"a parameter is made of {shown(data)}")
+    return Parameter(data, requires_grad is True)
 
 
 def rebuild_parameter_with_state(data: Any, requires_grad: Any, hooks: Any, state: Any) -> Parameter:
     """A parameter with the attributes that were saved with it."""
-    return with_attributes(Parameter(data, bool(requires_grad)), state)  # type: ignore[no-any-return]
+    return with_attributes(rebuild_parameter(data, requires_grad), state)  # type: ignore[no-any-return]
 
 
 def size_of(values: Any) -> Any:
@@ -259,31 +273,9 @@ def device_of(*args: Any) -> Any:
 
 def bytes_of(text: Any, encoding: Any) -> bytes:
     """How protocol 2 writes bytes."""
-    if encoding != "latin1" or not isinstance(text, str):
+    if type(text) is not str or type(encoding) is not str or encoding != "latin1":
         raise UnpicklingError("bytes are written in another way")
     return text.encode("latin1")
-
-
-def set_of(values: Any = ()) -> set[Any]:
-    """A set: of a list, as pickles write it. A tensor would be walked through, and it may seem endless."""
-    return set(map(key, _listed(values)))
-
-
-def frozenset_of(values: Any = ()) -> frozenset[Any]:
-    """A frozenset of a list."""
-    return frozenset(map(key, _listed(values)))
-
-
-def counter_of(values: Any = None) -> Counter[Any]:
-    """A Counter of a dictionary."""
-    if values is not None and type(values) is not dict:
-        raise UnpicklingError(f"things are counted in {shown(values)}")
-    return Counter(values)
-
-
-def ordered_of(pairs: Any = ()) -> OrderedDict[Any, Any]:
-    """An OrderedDict of a list of pairs."""
-    return OrderedDict([(key(name), value) for name, value in _listed(pairs)])
 
 
 def complex_of(real: Any, imaginary: Any = 0.0) -> complex:
@@ -295,24 +287,20 @@ def complex_of(real: Any, imaginary: Any = 0.0) -> complex:
 
 def bytearray_of(data: Any = b"", encoding: Any = "latin-1") -> bytearray:
     """Bytes that can be changed; a number would ask for so many of them."""
-    if type(data) is str and encoding == "latin-1":
+    if type(data) is str and type(encoding) is str and encoding == "latin-1":
         return bytearray(data, encoding)
     if type(data) is not bytes:
         raise UnpicklingError(f"bytes are made of {shown(data)}")
     return bytearray(data)
 
 
-def _listed(values: Any) -> Any:
-    if type(values) not in (list, tuple, set, frozenset):
-        raise UnpicklingError(f"{shown(values)} stands where a list should")
-    return values
-
-
 TENSOR = StorageKind("Tensor")  # the class itself, of which a file may only say that a tensor is one
-PLAIN = {"set": set_of, "frozenset": frozenset_of, "complex": complex_of, "bytearray": bytearray_of}
+PLAIN = {
+    "set": Container(set_of), "frozenset": Container(frozenset_of), "complex": complex_of, "bytearray": bytearray_of,
+}  # fmt: skip
 SAFE: dict[str, Any] = {
-    "collections.OrderedDict": ordered_of,
-    "collections.Counter": counter_of,
+    "collections.OrderedDict": Container(ordered_of),
+    "collections.Counter": Container(counter_of),
     **{f"{home}.{name}": kind for home in ("builtins", "__builtin__") for name, kind in PLAIN.items()},
     "_codecs.encode": bytes_of,
     "torch._utils._rebuild_tensor_v2": rebuild_tensor,
@@ -343,7 +331,7 @@ def truthful(array: np.ndarray) -> np.ndarray:
 class Blocks:
     """What a pickle's references to memory are resolved by; every block is read once."""
 
-    def __init__(self, read: Callable[[str, int], bytes], big_endian: bool = False) -> None:
+    def __init__(self, read: Callable[[str, int], bytes | memoryview], big_endian: bool = False) -> None:
         self.read = read  # key, number of bytes -> the bytes
         self.big_endian = big_endian
         self.seen: dict[str, Storage] = {}
@@ -363,8 +351,9 @@ class Blocks:
 
     @staticmethod
     def _checked(reference: Any) -> tuple[StorageKind, str, int]:
-        if isinstance(reference, tuple) and len(reference) >= 5 and reference[0] == "storage":
-            kind, key, count = reference[1], reference[2], reference[4]
-            if isinstance(kind, StorageKind) and isinstance(key, str) and isinstance(count, int) and count >= 0:
+        if type(reference) is tuple and 5 <= len(reference) <= 6:
+            what, kind, key, _, count, *_ = reference
+            named = type(what) is str and what == "storage" and type(key) is str and len(key) <= LONGEST_KEY
+            if named and isinstance(kind, StorageKind) and type(count) is int and count >= 0:
                 return kind, key, count
         raise UnpicklingError(f"a reference to memory reads {shown(reference)}")

@@ -1,21 +1,35 @@
 """Reading a pickle without executing it: a small machine that knows the instructions data are made of, and no others.
 
 A global is only ever looked up in a list of names that are known to be harmless; anything else is refused by its name.
-Every length is checked against what is there, every index against what was stored. A few bytes can describe a value
-that is endless to look at (a tuple that holds the one before it twice, sixty times): it is neither hashed nor shown.
+Every length is checked against what is there, every index against what was stored.
+
+Reading n bytes takes time and memory in proportion to n, whatever they say. An instruction does work of its own length;
+what it can do beyond that (a list that is brought back by two bytes and copied into a set) is paid out of an allowance
+of so much per byte. A few bytes can also describe a value that is endless to look at (a tuple that holds the one before
+it twice, sixty times): it is neither hashed nor shown. And keys may be made to be alike: see `Keys`.
 """
 
 import pickle
 import struct
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from time import thread_time
 from typing import Any
 
 from pellucid.serialization.archive import DamagedFileError
 
-MARK = object()
+MARK, STOP = object(), ord(".")
+BYTE, SHORT, INT, WORD, LONG = map(struct.Struct, ("<B", "<H", "<i", "<I", "<Q"))
 LIMIT = 10_000_000  # instructions, and things on the stack
-MOST_IN_KEY = 1_000  # things inside of a tuple that is a key
+MOST_IN_KEY = 100  # things inside of a tuple that is a key
+PER_BYTE = 10  # steps of work beyond the instructions themselves: a part of a key is one,
+PER_COPY = 5  # and a thing that is copied into another container so many
+LETTERS = 4096  # of text that are compared in the time of one step
+AT_ONCE, SLOW = 64, 0.64e-3  # keys that are timed together, and the seconds for which that counts as slow once,
+MOST_SLOW, FEW = 10, 100  # at most so often for one group, and how often in all
 
 
 class UnpicklingError(pickle.UnpicklingError, RuntimeError):
@@ -51,19 +65,105 @@ def _shown_part(value: Any) -> str:
     return repr(value[:80]) if type(value) is str else f"a {type(value).__name__}"
 
 
-def key(value: Any) -> Any:
-    """A key for a dictionary or a set; one whose hash takes long to compute, or is made to be like others, is none."""
-    if type(value) is str:
-        return value
-    waiting, size = [value], 0
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, tuple):
-            size += 1 + len(part)
-            waiting.extend(part[:MOST_IN_KEY])
-        if size > MOST_IN_KEY or (isinstance(part, int) and part.bit_length() > 64):
-            raise UnpicklingError("a key is too large")
-    return value
+def plain_attributes(state: Any, owner: Any = None) -> dict[str, Any]:
+    """The attributes that a file gives an object: names as Python programs write them, and none that is special.
+
+    NumPy, ctypes, IPython and many others believe what an object says under names like `__array_interface__` or
+    `_as_parameter_`: an address, in these two. What the owner's class has is left out: a file hides none of it.
+
+    >>> plain_attributes({"note": "mine"})
+    {'note': 'mine'}
+    >>> plain_attributes({"__array_interface__": {}})
+    Traceback (most recent call last):
+    pellucid.serialization.unpickling.UnpicklingError: '__array_interface__' may not be an attribute from a file
+    """
+    if type(state) not in (dict, OrderedDict):
+        raise UnpicklingError(f"the attributes of an object are {shown(state)}")
+    for name in state:
+        if type(name) is not str or not name.isidentifier() or name[0] == name[-1] == "_":
+            raise UnpicklingError(f"{shown(name)} may not be an attribute from a file")
+    return {name: value for name, value in state.items() if owner is None or not hasattr(owner, name)}
+
+
+@dataclass(frozen=True)
+class Container:
+    """A class of the list that is filled with keys: called with the machine, which looks at them first."""
+
+    make: Callable[..., Any]
+
+
+class Keys:
+    """Puts keys into dictionaries and sets, as long as that takes no longer than it should.
+
+    The hashes of numbers and tuples are no secret. A file may choose keys that all have one, or whose hashes differ and
+    lead past each other all the same: then each is compared with all before it, or looks for a place behind them. So
+    what is not text goes in by groups whose time is taken: the processor's, not the clock's, and of nothing else. A
+    group of honest keys takes 20 µs; few are slow (a table grows, a thread is moved), and those count little.
+    """
+
+    def __init__(self, charge: Callable[[int], None]) -> None:
+        self.charge = charge
+        self.groups = self.slow = self.keys = 0
+        self.seconds = 0.0
+
+    def put(self, target: Any, names: list[Any], values: list[Any] | None = None) -> None:
+        """Put names, and values if it is a dictionary, into a container."""
+        filler = _filler(target)
+        update, text = partial(filler, target), set(map(type, names)) <= {str, bytes}
+        if not text:
+            for name in names:
+                self._check(name)
+        elif max(map(len, names), default=0) > LETTERS:
+            self.charge(sum(map(len, names)) // LETTERS)
+        if text or filler is _one_by_one:
+            update(names if values is None else zip(names, values, strict=True))
+            return
+        for start in range(0, len(names), AT_ONCE):
+            group = names[start : start + AT_ONCE]
+            given = group if values is None else zip(group, values[start : start + AT_ONCE], strict=True)
+            self._timed(update, given, len(group))
+
+    def _check(self, name: Any) -> None:
+        """Refuse a key whose hash takes long to compute, or that takes long to compare with one of the same hash."""
+        parts = [name]
+        for part in parts:
+            if isinstance(part, tuple):
+                parts.extend(islice(part, MOST_IN_KEY))
+            elif isinstance(part, (str, bytes)):
+                self.charge(len(part) // LETTERS)
+            elif isinstance(part, frozenset) or (isinstance(part, int) and part.bit_length() > 64):
+                raise UnpicklingError(f"{shown(part)} may not be in a key: text, short numbers and tuples may")
+            if len(parts) > MOST_IN_KEY:
+                raise UnpicklingError("a key is too large")
+        self.charge(len(parts))
+
+    def _timed(self, update: Callable[[Any], None], given: Any, count: int) -> None:
+        """Fill in a group; between the two looks at the clock nothing is made that garbage is collected for."""
+        began = thread_time()
+        update(given)
+        self.seconds += thread_time() - began
+        self.keys += count
+        if self.keys < AT_ONCE:
+            return
+        self.groups += 1
+        self.slow += min(int(self.seconds / SLOW), MOST_SLOW)
+        self.keys, self.seconds = 0, 0.0
+        if self.slow > FEW + self.groups // 50:
+            raise UnpicklingError("its keys were chosen so that their hashes collide: they take long to tell apart")
+
+
+def _filler(target: Any) -> Callable[[Any, Any], None]:
+    """What fills a container, all at once where it can be."""
+    if isinstance(target, set):
+        return set.update
+    plain: Any = OrderedDict if isinstance(target, OrderedDict) else dict
+    return plain.update if type(target).__setitem__ is plain.__setitem__ else _one_by_one  # type: ignore[no-any-return]
+
+
+def _one_by_one(target: Any, pairs: Any) -> None:
+    """Fill a dictionary of a class that has its own way to do it."""
+    for name, value in pairs:
+        target[name] = value
 
 
 class Unpickler:
@@ -82,14 +182,27 @@ class Unpickler:
     ) -> None:
         self.data, self.place, self.allowed, self.persistent = data, start, allowed, persistent
         self.stack: list[Any] = []
-        self.memo: dict[int, Any] = {}
+        self.memo: list[Any] = []  # by number; a dictionary could be given numbers that are slow to find in it
+        self.harmless = set(map(id, allowed.values()))
+        self.left = PER_BYTE * len(data)
+        self.keys = Keys(self.charge)
+
+    def charge(self, steps: int) -> None:
+        """Pay for work that is not in proportion to the instruction that asks for it."""
+        self.left -= steps
+        if self.left < 0:
+            raise UnpicklingError(f"the pickle asks for more work than {len(self.data):,} bytes are worth")
 
     def load(self) -> Any:
         """The object that the pickle describes."""
         try:
+            data, size = self.data, len(self.data)
             for _ in range(LIMIT):
-                code = self.take(1)[0]
-                if code == ord("."):
+                if self.place >= size:
+                    raise UnpicklingError(f"the pickle ends early, at byte {size}")
+                code = data[self.place]
+                self.place += 1
+                if code == STOP:
                     return self.pop()
                 action = ACTIONS.get(code)
                 if action is None:
@@ -114,9 +227,13 @@ class Unpickler:
         self.place = end
         return taken
 
-    def number(self, form: str) -> int:
+    def number(self, form: struct.Struct) -> int:
         """The next whole number."""
-        return int(struct.unpack(form, self.take(struct.calcsize(form)))[0])
+        start = self.place
+        self.place = start + form.size
+        if self.place > len(self.data):
+            raise UnpicklingError(f"the pickle ends early: a number is cut off at byte {start}")
+        return form.unpack_from(self.data, start)[0]  # type: ignore[no-any-return]
 
     def line(self) -> str:
         """The text up to the end of the line."""
@@ -149,16 +266,22 @@ class Unpickler:
         raise UnpicklingError(f"the pickle misses a mark at byte {self.place}")
 
     def put(self, index: int) -> None:
-        """Remember what is on top of the stack."""
-        if len(self.memo) > LIMIT:
+        """Remember what is on top of the stack. Picklers count from 0 or 1, so no number is beyond the bytes."""
+        memo, value = self.memo, self.stack[-1]
+        if index == len(memo) < LIMIT:
+            memo.append(value)
+            return
+        if not 0 <= index < min(LIMIT, len(self.data)):
             raise UnpicklingError("the pickle remembers without end")
-        self.memo[index] = self.stack[-1]
+        memo.extend([MARK] * (index + 1 - len(memo)))
+        memo[index] = value
 
     def get(self, index: int) -> None:
         """Bring back what was remembered."""
-        if index not in self.memo:
-            raise UnpicklingError(f"the pickle asks for memo {index}, which it never stored")
-        self.push(self.memo[index])
+        memo = self.memo
+        if not 0 <= index < len(memo) or memo[index] is MARK:
+            raise UnpicklingError(f"the pickle asks for memo {shown(index)}, which it never stored")
+        self.push(memo[index])
 
     # --- objects
 
@@ -175,13 +298,31 @@ class Unpickler:
         arguments, function = self.pop(), self.pop()
         if not isinstance(arguments, tuple) or not self.is_allowed(function):
             raise UnpicklingError(f"the pickle calls {shown(function)}, which is not on the list")
-        self.push(function(*arguments))
+        self.charge_for(arguments)
+        if getattr(function, "__module__", "") in ("builtins", "collections"):  # the user's; they walk through anything
+            odd = [each for each in arguments if type(each) not in WALKABLE and not isinstance(each, type)]
+            if odd or (function is bytes and int in map(type, arguments)):
+                raise UnpicklingError(f"the pickle makes a {function.__name__} of {shown(arguments)}")
+        self.push(function.make(self, *arguments) if type(function) is Container else function(*arguments))
+
+    def charge_for(self, arguments: Any) -> None:
+        """Pay for what a call may copy: its arguments, and what they hold."""
+        if type(arguments) is not tuple:
+            raise UnpicklingError(f"the pickle calls something with {shown(arguments)}")
+        self.charge(PER_COPY * len(arguments))
+        for each in arguments:
+            kind = type(each)
+            if kind in CONTAINERS:
+                self.charge(PER_COPY * len(each))
+            elif kind in (str, bytes, bytearray):
+                self.charge(len(each))
 
     def build(self) -> None:
         """BUILD: give an object its state; only dictionaries may have one, and objects of classes of the list."""
         state, target = self.pop(), self.stack[-1]
-        if isinstance(target, OrderedDict) and isinstance(state, dict):
-            target.__dict__.update(state)
+        self.charge_for((state, *state) if type(state) is tuple else (state,))
+        if type(target) is OrderedDict:
+            target.__dict__.update(plain_attributes(state, OrderedDict))
         elif self.is_allowed(type(target)):
             _set_state(target, state)
         else:
@@ -192,11 +333,12 @@ class Unpickler:
         arguments, kind = self.pop(), self.pop()
         if not isinstance(kind, type) or not self.is_allowed(kind):
             raise UnpicklingError(f"the pickle makes {shown(kind)}, which is not on the list")
+        self.charge_for(arguments)
         self.push(kind.__new__(kind, *arguments))
 
     def is_allowed(self, value: Any) -> bool:
         """Tell whether something is on the list."""
-        return any(value is each for each in self.allowed.values())
+        return id(value) in self.harmless
 
     def persistent_load(self) -> None:
         """BINPERSID: a tensor's memory, by its name in the archive."""
@@ -209,8 +351,10 @@ class Unpickler:
         target = self.stack[-1]
         if not isinstance(target, dict):
             raise UnpicklingError(f"the pickle sets items of a {type(target).__name__}")
-        for name, value in zip(pairs[::2], pairs[1::2], strict=True):
-            target[key(name)] = value
+        names, values = pairs[::2], pairs[1::2]
+        if len(names) != len(values):
+            raise UnpicklingError("the last key has no value")
+        self.keys.put(target, names, values)
 
     def append(self, values: list[Any]) -> None:
         """APPENDS: to a list only."""
@@ -225,19 +369,70 @@ class Unpickler:
         target = self.stack[-1]
         if not isinstance(target, set):
             raise UnpicklingError(f"the pickle adds to a {type(target).__name__}")
-        target.update(map(key, values))
+        self.keys.put(target, values)
 
 
 def _set_state(target: Any, state: Any) -> None:
-    """What Python's own unpickler does for an object whose class is trusted."""
+    """What Python's own unpickler does for an object whose class is trusted; the names of its attributes are not."""
+    attributes, slots = state if type(state) is tuple and len(state) == 2 else (state, None)
+    for each in (attributes, slots):
+        if type(each) is dict:
+            plain_attributes(each)
     if hasattr(target, "__setstate__"):
         target.__setstate__(state)
         return
-    attributes, slots = state if isinstance(state, tuple) else (state, None)
     if attributes:
-        target.__dict__.update(attributes)
-    for name, value in (slots or {}).items():
+        target.__dict__.update(plain_attributes(attributes))
+    for name, value in plain_attributes(slots or {}).items():
         setattr(target, name, value)
+
+
+# --- containers of the list
+
+CONTAINERS = (list, tuple, dict, set, frozenset, OrderedDict)
+WALKABLE = (*CONTAINERS, str, bytes, bytearray, bool, int, float, complex, type(None))
+
+
+def _listed(values: Any) -> list[Any]:
+    """The members of a list, as pickles write it. A tensor would be walked through, and it may seem endless."""
+    if type(values) not in (list, tuple, set, frozenset):
+        raise UnpicklingError(f"{shown(values)} stands where a list should")
+    return list(values)
+
+
+def set_of(machine: Unpickler, values: Any = ()) -> set[Any]:
+    """A set of a list."""
+    made: set[Any] = set()
+    machine.keys.put(made, _listed(values))
+    return made
+
+
+def frozenset_of(machine: Unpickler, values: Any = ()) -> frozenset[Any]:
+    """A frozenset of a list."""
+    return frozenset(set_of(machine, values))
+
+
+def dictionary_of(machine: Unpickler, names: list[Any], values: list[Any], made: Any) -> Any:
+    """A dictionary of keys and values."""
+    if len(names) != len(values):
+        raise UnpicklingError("the last key has no value")
+    machine.keys.put(made, names, values)
+    return made
+
+
+def counter_of(machine: Unpickler, values: Any = None) -> Counter[Any]:
+    """A Counter of a dictionary."""
+    if values is not None and type(values) is not dict:
+        raise UnpicklingError(f"things are counted in {shown(values)}")
+    return Counter(dictionary_of(machine, list(values or ()), list((values or {}).values()), {}))
+
+
+def ordered_of(machine: Unpickler, pairs: Any = ()) -> OrderedDict[Any, Any]:
+    """An OrderedDict of a list of pairs."""
+    listed = _listed(pairs)
+    if not all(type(pair) in (tuple, list) and len(pair) == 2 for pair in listed):
+        raise UnpicklingError(f"{shown(pairs)} stands where a list of pairs should")
+    return dictionary_of(machine, [name for name, _ in listed], [value for _, value in listed], OrderedDict())
 
 
 def _skip_protocol(machine: Unpickler) -> None:
@@ -276,12 +471,12 @@ def _duplicate(machine: Unpickler) -> None:
 
 
 def _frozen(machine: Unpickler) -> None:
-    machine.push(frozenset(map(key, machine.pop_to_mark())))
+    machine.push(frozenset_of(machine, machine.pop_to_mark()))
 
 
 def _dictionary(machine: Unpickler) -> None:
     values = machine.pop_to_mark()
-    machine.push(dict(zip(map(key, values[::2]), values[1::2], strict=True)))
+    machine.push(dictionary_of(machine, values[::2], values[1::2], {}))
 
 
 def _pair(machine: Unpickler) -> None:
@@ -301,24 +496,24 @@ ACTIONS: dict[int, Callable[[Unpickler], Any]] = {
         "N": lambda m: m.push(None),
         "\x88": lambda m: m.push(True),
         "\x89": lambda m: m.push(False),
-        "K": lambda m: m.push(m.number("<B")),
-        "M": lambda m: m.push(m.number("<H")),
-        "J": lambda m: m.push(m.number("<i")),
+        "K": lambda m: m.push(m.number(BYTE)),
+        "M": lambda m: m.push(m.number(SHORT)),
+        "J": lambda m: m.push(m.number(INT)),
         "I": _whole_number,
         "L": lambda m: m.push(int(m.line().rstrip("L"))),
-        "\x8a": lambda m: _long(m, m.number("<B")),
-        "\x8b": lambda m: _long(m, m.number("<i")),
+        "\x8a": lambda m: _long(m, m.number(BYTE)),
+        "\x8b": lambda m: _long(m, m.number(INT)),
         "G": lambda m: m.push(struct.unpack(">d", m.take(8))[0]),
         "F": lambda m: m.push(float(m.line())),
-        "X": lambda m: _text(m, m.number("<I")),
-        "\x8c": lambda m: _text(m, m.number("<B")),
-        "\x8d": lambda m: _text(m, m.number("<Q")),
+        "X": lambda m: _text(m, m.number(WORD)),
+        "\x8c": lambda m: _text(m, m.number(BYTE)),
+        "\x8d": lambda m: _text(m, m.number(LONG)),
         "V": lambda m: m.push(m.line()),
-        "U": lambda m: m.push(m.take(m.number("<B")).decode("latin-1")),
-        "T": lambda m: m.push(m.take(m.number("<i")).decode("latin-1")),
-        "C": lambda m: m.push(m.take(m.number("<B"))),
-        "B": lambda m: m.push(m.take(m.number("<I"))),
-        "\x8e": lambda m: m.push(m.take(m.number("<Q"))),
+        "U": lambda m: m.push(m.take(m.number(BYTE)).decode("latin-1")),
+        "T": lambda m: m.push(m.take(m.number(INT)).decode("latin-1")),
+        "C": lambda m: m.push(m.take(m.number(BYTE))),
+        "B": lambda m: m.push(m.take(m.number(WORD))),
+        "\x8e": lambda m: m.push(m.take(m.number(LONG))),
         "]": lambda m: m.push([]),
         "l": lambda m: m.push(m.pop_to_mark()),
         "a": lambda m: m.append([m.pop()]),
@@ -335,11 +530,11 @@ ACTIONS: dict[int, Callable[[Unpickler], Any]] = {
         "\x8f": lambda m: m.push(set()),
         "\x90": lambda m: m.add_to_set(),
         "\x91": _frozen,
-        "q": lambda m: m.put(m.number("<B")),
-        "r": lambda m: m.put(m.number("<I")),
+        "q": lambda m: m.put(m.number(BYTE)),
+        "r": lambda m: m.put(m.number(WORD)),
         "\x94": lambda m: m.put(len(m.memo)),
-        "h": lambda m: m.get(m.number("<B")),
-        "j": lambda m: m.get(m.number("<I")),
+        "h": lambda m: m.get(m.number(BYTE)),
+        "j": lambda m: m.get(m.number(WORD)),
         "p": lambda m: m.put(int(m.line())),
         "g": lambda m: m.get(int(m.line())),
         "c": lambda m: m.look_up(m.line(), m.line()),

@@ -106,7 +106,7 @@ class Stateful:
         loading = Loading(state, metadata, strict, assign)
         before = loading.snapshot(self)
         try:
-            loading.load(self, state, "")
+            modes.apart(loading.load, self, state, "")
             keys = loading.finish(self)
         except BaseException:
             loading.restore(before)
