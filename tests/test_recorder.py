@@ -5,11 +5,13 @@ import hashlib
 import io
 import json
 import os
+import random
 import runpy
 import signal
 import subprocess
 import sys
 import textwrap
+import time
 import warnings
 import weakref
 import zipfile
@@ -31,6 +33,7 @@ from pellucid.serialization.archive import Writer
 from pellucid.shim import as_torch
 
 nn, F = torch.nn, torch.nn.functional
+SOAK = bool(os.environ.get("PELLUCID_SOAK"))
 SOURCE = Path(torch.__file__).parents[1]
 
 
@@ -943,6 +946,120 @@ def test_a_hostile_file_is_refused(recorded, tmp_path, name):
     assert print_replay(str(path), None) == 2
     with pytest.raises(DamagedFileError):
         replay(path)
+
+
+# Values of every type there is in a description, as JSON.
+OTHERS = [
+    None, True, -1, 0, 3, 2**40, 2**70, 1.5, "x", "", [], {}, [[]], [1, 2], {"list": []}, {"slice": [None, None, None]},
+    {"array": 0, "scalar": False}, {"float": "nan"}, {"dtype": "float32"}, {"row": "mul"}, {"dict": [[1, 2]]},
+    {"complex": ["0x1p0", "0x1p0"]}, {"ellipsis": True}, {"tensor": 1}, {"form": "Layout", "fields": []},
+]  # fmt: skip
+
+
+def places(value, path=()):
+    """The paths to everything in a description."""
+    yield path
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in members:
+        yield from places(part, (*path, key))
+
+
+def kinds_of_places(document):
+    """The places by what stands there: of all lines of all programs the same field is one kind, of params each."""
+    found = {}
+    for path in places(document):
+        kind = tuple("any" if type(key) is int and i != 3 else key for i, key in enumerate(path[:5]))
+        found.setdefault(kind, []).append(path)
+    return sorted(found.items(), key=str)
+
+
+def container(document, path):
+    """What holds the thing at a place."""
+    for key in path[:-1]:
+        document = document[key]
+    return document
+
+
+@pytest.mark.parametrize("make", [perceptron, norms, recurrent, several_results, micro_batches])
+def test_wrong_types_are_refused_by_our_own_error(make, tmp_path):
+    """Whatever stands in the place of a value, digests right: a result, or DamagedFileError; never another error."""
+    train(make, tmp_path / "good", steps=2, keep=2)
+    with zipfile.ZipFile(tmp_path / "good") as archive:
+        document = json.loads(archive.read("flight/record.json"))
+    draw, refused, tried = random.Random(make.__name__), 0, 0
+    kinds = [paths for _, paths in kinds_of_places(document)] * (40 if SOAK else 1)
+    changes = [(draw.choice(paths), draw.choice(OTHERS)) for paths in kinds if paths != [()]]
+    lines = document["programs"][0]
+    changes += [(("programs", 0, draw.choice([0, len(lines) - 1, draw.randrange(len(lines))]), 2), x) for x in OTHERS]
+    for path, other in changes:
+
+        def change(document, path=path, other=other, removed=tried % 5 == 4):
+            inside = container(document, path)
+            del inside[path[-1]]
+            if removed:
+                return
+            inside.insert(path[-1], other) if isinstance(inside, list) else inside.update({path[-1]: other})
+
+        tried += 1
+        try:
+            forged(tmp_path / "good", tmp_path / "forged", change)
+            for step in read_record(tmp_path / "forged").steps:
+                assert str(replay(tmp_path / "forged", step.number))
+        except DamagedFileError:
+            refused += 1
+        except Exception as error:
+            raise AssertionError(f"{path} = {other!r} gives {error!r}") from error
+    assert tried > 40 and refused > tried // 2
+
+
+WRONG = {
+    "params that are a number": lambda d: first_operation(d).__setitem__(2, 5),
+    "params that are text": lambda d: first_operation(d).__setitem__(2, "ab"),
+    "too many params": lambda d: first_operation(d).__setitem__(2, [1, 2, 3, 4, 5, 6, 7]),
+    "seeds that are a number": lambda d: d["programs"][0][-1].__setitem__(2, 7),
+    "seeds that are text": lambda d: d["programs"][0][-1].__setitem__(2, ["a"]),
+    "seeds that are lists": lambda d: d["programs"][0][-1].__setitem__(2, [[]]),
+    "a backward without seeds": lambda d: d["programs"][0][-1].__setitem__(2, None),
+    "a name that is a number": lambda d: first_operation(d).__setitem__(0, 5),
+    "a slot that is text": lambda d: first_operation(d).__setitem__(1, ["0"]),
+    "a slot that is true": lambda d: first_operation(d).__setitem__(1, [True, True, True]),
+    "a number of a step that is text": lambda d: d["steps"][-1].update(number="2"),
+    "a fraction of steps left out": lambda d: d.update(left_out=1.5),
+    "a cause that is a list": lambda d: d.update(cause=["a", "b", "c"]),
+    "a cause of numbers": lambda d: d["cause"].update(text=5),
+    "squares that are a number": lambda d: d["steps"][-1].update(squares=1.5),
+    "a leaf that is half a truth": lambda d: d["steps"][-1]["leaves"][0].__setitem__(2, 1),
+    "a gradient of whole numbers": lambda d: d["blocks"][d["steps"][-1]["leaves"][0][1]].update(dtype="int32"),
+    "truth that is 7": lambda d: d["blocks"][-1].update(dtype="bool"),
+    "a negative block": lambda d: d["steps"][-1]["leaves"][0].__setitem__(1, -1),
+    "a negative program": lambda d: d["steps"][-1].update(program=-1),
+    "a file elsewhere": lambda d: first_operation(d).__setitem__(5, "/etc/passwd"),
+    "a file above": lambda d: first_operation(d).__setitem__(5, "../secret.py"),
+    "a generator's state of fractions": lambda d: d["steps"][-1].update(random=d["steps"][-1]["leaves"][0][1]),
+    "another order of bytes": lambda d: d.update(byteorder="big" if sys.byteorder == "little" else "little"),
+    "an endless leaf": lambda d: d["blocks"][0].update(shape=[1 << 20, 1 << 20], strides=[0, 0], offset=0),
+    "a backward of nothing": lambda d: d["programs"][0][-1].__setitem__(1, []),
+    "an optimizer of numbers": lambda d: d.update(optimizers=[["SGD", [1, 2]]]),
+    "a state that is nested in itself": lambda d: d.update(optimizers=[["SGD", {"dict": [[{"list": []}, 1]]}]]),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_no_recorder_writes_is_refused(recorded, tmp_path, name):
+    path = forged(recorded, tmp_path / "forged", WRONG[name])
+    with pytest.raises(DamagedFileError):
+        replay(path)
+    assert print_replay(str(path)) == 2
+
+
+def test_a_short_recording_of_very_many_results_is_refused_at_once(recorded, tmp_path):
+    """A line of a few bytes says how many slots it fills; nothing of that size is made before it has run."""
+    lines = [["tanh", [0], [], 1000 + i * 100_000, 100_000, "a.py", 1, ""] for i in range(5_000)]
+    path = forged(recorded, tmp_path / "forged", lambda d: d["programs"].__setitem__(0, lines))
+    start = time.process_time()
+    with pytest.raises(DamagedFileError, match="does not give what was recorded"):
+        replay(path)
+    assert time.process_time() - start < 5
 
 
 def test_a_file_of_another_kind_is_refused(recorded, tmp_path, monkeypatch):

@@ -7,17 +7,18 @@ folder, no argument, no variable of the environment, and nothing that is execute
 """
 
 import hashlib
-import io
 import json
 import os
 import platform
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from pellucid import dtypes
 from pellucid._version import __version__
 from pellucid.core.provenance import line_of
 from pellucid.diagnose.modules import paths_of, roots_of
@@ -25,7 +26,7 @@ from pellucid.diagnose.plain import Blocks, NotPlainError, array_from, bytes_of,
 from pellucid.diagnose.snapshots import written_since
 from pellucid.diagnose.tape import BACKWARD, CLEAR, Entry, Given
 from pellucid.ops.streams import Generator
-from pellucid.serialization.archive import Reader, Writer, damaged, read_file
+from pellucid.serialization.archive import DamagedFileError, Reader, Writer, damaged, read_file
 from pellucid.serialization.atomic import write_whole
 
 __all__ = [
@@ -316,40 +317,94 @@ def read_record(source: Any) -> Record:
     if len(text) > MOST_TEXT:
         raise damaged(path, f"its description has {len(text):,} bytes, more than {MOST_TEXT:,}")
     try:
-        document = json.load(io.BytesIO(text))
+        document = of_type(dict, json.loads(text))
         if document["format"] != FORMAT or document["version"] != VERSION:
-            raise damaged(path, f"it is {document['format']!r} version {document['version']}, not version {VERSION}")
+            raise NotPlainError(f"it is of another format than {FORMAT!r}, version {VERSION}")
         return _record(document, archive, path)
-    except (KeyError, IndexError, TypeError, ValueError, RecursionError, AttributeError, OverflowError) as error:
-        raise damaged(path, f"its description cannot be read: {type(error).__name__}: {error}") from None
+    except DamagedFileError:
+        raise
+    except Exception as error:  # whatever nonsense leads to, it is the file's fault
+        raise damaged(path, f"its description cannot be read: {type(error).__name__}: {str(error)[:200]}") from None
 
 
 def _record(document: dict[str, Any], archive: Archive, path: str) -> Record:
-    arrays = [array_from(about, archive.read(f"data/{i}")) for i, about in enumerate(document["blocks"])]
-    programs = [[_operation(line, arrays) for line in lines] for lines in document["programs"]]
-    steps = [_recorded_step(step, programs, arrays) for step in document["steps"]]
-    cause = Cause(**{name: str(document["cause"][name]) for name in ("kind", "text", "spot")})
-    optimizers = [(str(name), decoded(state, arrays)) for name, state in document["optimizers"]]
-    return Record(path, cause, steps, int(document["left_out"]), optimizers)
+    for about in ("pellucid", "numpy", "python"):
+        of_type(str, document[about])
+    if document["byteorder"] != sys.byteorder:
+        raise NotPlainError(f"it was written where the order of bytes is {str(document['byteorder'])[:60]!r}")
+    blocks = of_type(list, document["blocks"])
+    arrays = [array_from(of_type(dict, about), archive.read(f"data/{i}")) for i, about in enumerate(blocks)]
+    programs = [list_of(_operation, lines, arrays) for lines in of_type(list, document["programs"])]
+    steps = list_of(_recorded_step, document["steps"], programs, arrays)
+    cause = Cause(**{name: of_type(str, of_type(dict, document["cause"])[name]) for name in ("kind", "text", "spot")})
+    return Record(
+        path, cause, steps, natural(document["left_out"]), list_of(_optimizer, document["optimizers"], arrays)
+    )
 
 
-def _operation(line: list[Any], arrays: list[np.ndarray]) -> Operation:
-    name, inputs, params, first, count, file, number, module = line
-    numbers = (*inputs, first, count, number)
-    if not all(type(each) is int and 0 <= each < 1 << 30 for each in numbers):
-        raise NotPlainError(f"no operation: {str(line)[:60]}")
-    plain = None if params is None else decoded(params, arrays)
-    return Operation(str(name), tuple(inputs), plain, first, count, str(file), number, str(module))
+def list_of(read: Callable[..., Any], values: Any, *more: Any) -> list[Any]:
+    """What is read of every member of a list."""
+    return [read(value, *more) for value in of_type(list, values)]
 
 
-def _recorded_step(step: dict[str, Any], programs: list[list[Operation]], arrays: list[np.ndarray]) -> RecordedStep:
-    leaves = [
-        RecordedLeaf(int(slot), arrays[block], bool(grad), str(name), str(opaque))
-        for slot, block, grad, name, opaque in step["leaves"]
-    ]
-    return RecordedStep(
-        int(step["number"]), programs[step["program"]], leaves, [str(note) for note in step["notes"]],
-        [(str(dtype), str(data)) for dtype, data in step["losses"]],
-        [int(slot) for slot in step["graded"]], float.fromhex(step["squares"]),
-        {int(slot): str(digest) for slot, digest in step["digests"].items()}, arrays[step["random"]],
+def of_type(kind: type, value: Any) -> Any:
+    """A value, if it is of a type: nothing else is made to fit."""
+    if type(value) is not kind:
+        raise NotPlainError(f"a {type(value).__name__} stands where a {kind.__name__} should")
+    return value
+
+
+def natural(value: Any) -> int:
+    """A slot, a number of a line or a count."""
+    if not 0 <= of_type(int, value) < 1 << 30:
+        raise NotPlainError("a number is out of bounds")
+    return value  # type: ignore[no-any-return]
+
+
+def member(values: list[Any], number: Any) -> Any:
+    """One of several things by its number."""
+    if natural(number) >= len(values):
+        raise NotPlainError(f"there is no number {number} among {len(values)}")
+    return values[number]
+
+
+def _operation(line: Any, arrays: list[np.ndarray]) -> Operation:
+    name, inputs, params, first, count, file, number, module = of_type(list, line)
+    plain = None if params is None else decoded(of_type(list, params), arrays)
+    if bare_name(of_type(str, file)) != file:
+        raise NotPlainError("a source file is outside of the working folder")
+    return Operation(
+        of_type(str, name), tuple(list_of(natural, inputs)), plain, natural(first), natural(count), file,
+        natural(number), of_type(str, module),
     )  # fmt: skip
+
+
+def _recorded_step(step: Any, programs: list[list[Operation]], arrays: list[np.ndarray]) -> RecordedStep:
+    of_type(dict, step)
+    random = member(arrays, step["random"])
+    if random.dtype != np.uint8 or random.ndim != 1:
+        raise NotPlainError("the state of the generator is not bytes")
+    digests = {natural(int(slot)): of_type(str, digest) for slot, digest in of_type(dict, step["digests"]).items()}
+    return RecordedStep(
+        natural(step["number"]), member(programs, step["program"]), list_of(_recorded_leaf, step["leaves"], arrays),
+        list_of(partial(of_type, str), step["notes"]), list_of(_loss, step["losses"]),
+        list_of(natural, step["graded"]), float.fromhex(of_type(str, step["squares"])), digests, random,
+    )  # fmt: skip
+
+
+def _recorded_leaf(leaf: Any, arrays: list[np.ndarray]) -> RecordedLeaf:
+    slot, block, grad, name, opaque = of_type(list, leaf)
+    array = member(arrays, block)
+    if of_type(bool, grad) and not dtypes.from_numpy_dtype(array.dtype).is_floating_point and array.dtype.kind != "c":
+        raise NotPlainError(f"{array.dtype} has no gradient")
+    return RecordedLeaf(natural(slot), array, grad, of_type(str, name), of_type(str, opaque))
+
+
+def _loss(loss: Any) -> tuple[str, str]:
+    dtype, data = of_type(list, loss)
+    return of_type(str, dtype), of_type(str, data)
+
+
+def _optimizer(optimizer: Any, arrays: list[np.ndarray]) -> tuple[str, Any]:
+    name, state = of_type(list, optimizer)
+    return of_type(str, name), of_type(dict, decoded(state, arrays))

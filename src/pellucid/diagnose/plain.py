@@ -4,6 +4,7 @@ Numbers, text, None and tuples stand for themselves (a tuple as a list); everyth
 says what it is. The few classes that rows take as params are rebuilt from the list FORMS, by name.
 """
 
+import math
 from importlib import import_module
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core.primitive import TABLE, Primitive
 from pellucid.core.tensor import Tensor
+from pellucid.serialization.unpickling import Keys
 
 __all__ = ["Blocks", "NotPlainError", "decoded", "encoded"]
 
@@ -21,6 +23,7 @@ FORMS = {
     "Walk": "pellucid.ops.nn.recurrence", "Step": "pellucid.ops.nn.recurrence",
 }  # fmt: skip
 MOST_DIMENSIONS = 64
+MOST_SHOWN = 1 << 31  # bytes that an array may seem to have, if it has fewer (it was expanded)
 
 
 class NotPlainError(ValueError):
@@ -78,12 +81,25 @@ def decoded(data: Any, arrays: list[np.ndarray]) -> Any:
     if data is None or isinstance(data, (bool, int, float, str)):
         return data
     if isinstance(data, list):
-        return tuple(decoded(part, arrays) for part in data)
+        return tuple([decoded(part, arrays) for part in data])
     if isinstance(data, dict) and data:
         kind = next(iter(data))
         if kind in READERS:
             return READERS[kind](data, arrays)
     raise NotPlainError(f"no value: {str(data)[:60]}")
+
+
+def _dictionary(data: dict[str, Any], arrays: list[np.ndarray]) -> dict[Any, Any]:
+    pairs = decoded(data["dict"], arrays)
+    made: dict[Any, Any] = {}
+    Keys(lambda steps: None).put(made, [name for name, _ in pairs], [value for _, value in pairs])
+    return made
+
+
+def _array(number: Any, arrays: list[np.ndarray]) -> np.ndarray:
+    if type(number) is not int or not 0 <= number < len(arrays):
+        raise NotPlainError(f"no array: {str(number)[:60]}")
+    return arrays[number]
 
 
 def _form(data: dict[str, Any], arrays: list[np.ndarray]) -> Any:
@@ -97,13 +113,13 @@ READERS: dict[str, Any] = {
     "float": lambda data, arrays: {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}[data["float"]],
     "complex": lambda data, arrays: complex(*(float.fromhex(part) for part in data["complex"])),
     "list": lambda data, arrays: list(decoded(data["list"], arrays)),
-    "dict": lambda data, arrays: dict(decoded(data["dict"], arrays)),
+    "dict": _dictionary,
     "slice": lambda data, arrays: slice(*decoded(data["slice"], arrays)),
     "ellipsis": lambda data, arrays: Ellipsis,
     "dtype": lambda data, arrays: dtype_named(data["dtype"]),
     "row": lambda data, arrays: TABLE[data["row"]],
-    "array": lambda data, arrays: arrays[data["array"]][()] if data.get("scalar") else arrays[data["array"]],
-    "tensor": lambda data, arrays: arrays[data["tensor"]],
+    "array": lambda data, arrays: _array(data["array"], arrays)[() if data.get("scalar") else ...],
+    "tensor": lambda data, arrays: _array(data["tensor"], arrays),
     "form": _form,
 }
 
@@ -171,6 +187,17 @@ def bytes_of(array: np.ndarray) -> bytes:
     return memory.tobytes()
 
 
+def fresh(array: np.ndarray) -> np.ndarray:
+    """The same values in memory of their own that lies as theirs does; for arrays that were read.
+
+    >>> fresh(array_from({"dtype": "uint8", "shape": [2, 2], "strides": [0, 1], "offset": 1}, bytes(range(3)))).tolist()
+    [[1, 2], [1, 2]]
+    """
+    memory: np.ndarray = np.ndarray(len(array.base), np.uint8, array.base)  # type: ignore[arg-type]
+    offset = array.__array_interface__["data"][0] - memory.__array_interface__["data"][0] if array.size else 0
+    return np.ndarray(array.shape, array.dtype, memory.copy().data, offset, array.strides)
+
+
 def array_from(about: dict[str, Any], data: bytes) -> np.ndarray:
     """An array from its description and its bytes; a description that leads out of the bytes is refused."""
     dtype, shape = dtype_named(about["dtype"]), about["shape"]
@@ -178,6 +205,9 @@ def array_from(about: dict[str, Any], data: bytes) -> np.ndarray:
     numbers = [*shape, *(strides or ()), offset]
     if len(shape) > MOST_DIMENSIONS or not all(type(number) is int for number in numbers) or min(shape, default=0) < 0:
         raise NotPlainError(f"no shape: {str(shape)[:60]}")
-    if strides is None and len(data) != int(np.prod(shape, dtype=object)) * dtype.itemsize:
-        raise NotPlainError(f"{len(data):,} bytes for {dtype} of shape {tuple(shape)}")
+    size = math.prod(shape) * dtype.itemsize
+    if (strides is None and len(data) != size) or size > max(MOST_SHOWN, len(data)):
+        raise NotPlainError(f"{len(data):,} bytes for {dtype} of shape {str(shape)[:60]}")
+    if dtype == np.bool_ and data.strip(b"\0\1"):
+        raise NotPlainError("there are truth values other than 0 and 1")  # NumPy would write beyond its memory
     return np.ndarray(shape, dtype, bytearray(data), offset, strides)

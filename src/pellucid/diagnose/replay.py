@@ -6,9 +6,11 @@ loss and the gradients with what was recorded, and, if they are not finite, once
 """
 
 import sys
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from inspect import signature
 from types import CodeType
 from typing import Any
 
@@ -30,8 +32,7 @@ from pellucid.diagnose.flight import (
     squares_of,
 )
 from pellucid.diagnose.naming import plural
-from pellucid.diagnose.plain import dtype_name
-from pellucid.diagnose.tape import copy_of
+from pellucid.diagnose.plain import dtype_name, fresh
 from pellucid.errors import explain, printable
 from pellucid.ops import load_families
 from pellucid.serialization.archive import DamagedFileError, damaged
@@ -40,7 +41,6 @@ __all__ = ["Replayed", "print_replay", "replay"]
 
 NO_RESULT = frozenset(("backward", "clear"))
 OURS = NO_RESULT | {"detach"}  # what stands on a tape besides operations
-MOST_RESULTS = 100_000
 TEMPLATE = compile("result = run()", "<recorded>", "exec")
 
 
@@ -106,15 +106,25 @@ def replay(path: Any, number: int | None = None) -> Replayed:
     record = read_record(path)
     step = _chosen(record, number)
     _check(step, record.path)
-    result = Replayed(record, step)
+    try:
+        return _replayed(Replayed(record, step))
+    except DamagedFileError:
+        raise
+    except Exception as error:  # it ran when it was recorded, so what stands there now is not what was written
+        why = f"an operation cannot take what is recorded for it: {type(error).__name__}: {str(error)[:200]}"
+        raise damaged(record.path, why) from None
+
+
+def _replayed(result: Replayed) -> Replayed:
     _run(result, None)
     _compare(result)
     if not _finite(result):
         watcher = Watcher()
-        again = Replayed(record, step)
+        again = Replayed(result.record, result.step)
         with modes.switched(observers=(*modes.current().observers, watcher)):
             loss = _run(again, watcher)
         result.finding = first_bad(watcher, loss) or first_bad(watcher)
+    str(result)  # a report can be made of it
     return result
 
 
@@ -164,9 +174,9 @@ def _run(result: Replayed, watcher: Watcher | None) -> Tensor | None:
                     del values[slot].grad
             else:
                 result.trace.append(_go_on(operation, values, result.record.path))
-        except DamagedFileError:
-            raise
-        except (RuntimeError, IndexError, TypeError, ValueError, ArithmeticError) as error:
+        except RuntimeError as error:
+            if isinstance(error, (DamagedFileError, RecursionError)):
+                raise
             result.error = f"{type(error).__name__}: {error}"
             break
     result.losses = [loss.array for loss in losses]
@@ -176,7 +186,7 @@ def _run(result: Replayed, watcher: Watcher | None) -> Tensor | None:
 
 
 def _leaf(array: np.ndarray, grad: bool) -> Tensor:
-    tensor = wrap(copy_of(array))  # operations that write in place must not change the recording
+    tensor = wrap(fresh(array))  # operations that write in place must not change the recording
     return tensor.requires_grad_() if grad else tensor  # type: ignore[no-any-return]
 
 
@@ -219,21 +229,54 @@ def _go_back(operation: Operation, values: dict[int, Tensor], several: bool) -> 
 
 def _check(step: RecordedStep, path: str) -> None:
     """Before anything runs: every operation is known, every slot is filled once and before it is used."""
-    filled = {leaf.slot for leaf in step.leaves}
-    if len(filled) != len(step.leaves):
+    leaves = sorted(leaf.slot for leaf in step.leaves)
+    if len(set(leaves)) != len(leaves):
         raise damaged(path, "two leaves have the same slot")
+    firsts: list[int] = []  # the slots that operations fill, one after the other: first of each and the one after
+    ends = [0]
     for operation in step.operations:
         primitive = getattr(BOUND.get(operation.name), "primitive", None)
         if operation.name not in OURS and (primitive is None or primitive.boundary):
             raise damaged(path, f"there is no operation called {operation.name!r}")
-        seeds = operation.params if operation.name == "backward" else ()
-        taken = {*operation.inputs, *(seed for seed in seeds if seed is not None)}
-        made = range(operation.first, operation.first + min(operation.count, MOST_RESULTS))
-        if not operation.inputs or not taken <= filled or not filled.isdisjoint(made):
+        if operation.name not in OURS and operation.params is not None and not _fits(primitive, operation):
+            raise damaged(path, f"{operation.name} does not take {plural(len(operation.params), 'param')}")
+        taken = {*operation.inputs, *_seeds(operation, path)}
+        end = operation.first + operation.count
+        again = operation.first < ends[-1] or bisect_left(leaves, operation.first) != bisect_left(leaves, end)
+        filled = all(_is_filled(slot, leaves, firsts, ends) for slot in taken)
+        if not operation.inputs or not filled or (operation.count and again):
             raise damaged(path, f"{operation.name} uses a slot that is not filled, or fills one again")
         if operation.name in NO_RESULT and operation.count:
             raise damaged(path, f"{operation.name} has no result")
-        filled.update(made)
+        if operation.count:
+            firsts.append(operation.first)
+            ends.append(end)
+
+
+def _fits(primitive: Any, operation: Operation) -> bool:
+    """Whether a row takes so many params; those of NumPy's own functions do not say."""
+    try:
+        signature(primitive.forward).bind(*([0] if primitive.variadic else operation.inputs), *operation.params)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
+
+
+def _seeds(operation: Operation, path: str) -> list[int]:
+    """The slots of the gradients that a backward starts from."""
+    if operation.name != "backward":
+        return []
+    seeds = operation.params
+    if seeds is None or not all(seed is None or (type(seed) is int and seed >= 0) for seed in seeds):
+        raise damaged(path, "a backward starts from something that is not a slot")
+    return [seed for seed in seeds if seed is not None]
+
+
+def _is_filled(slot: int, leaves: list[int], firsts: list[int], ends: list[int]) -> bool:
+    place = bisect_right(firsts, slot)
+    return (place > 0 and slot < ends[place]) or slot in leaves[bisect_left(leaves, slot) : bisect_right(leaves, slot)]
 
 
 def at_line(operation: Operation, run: Callable[[], Any]) -> Any:

@@ -135,7 +135,7 @@ class BackwardSteps(Iterator[Step]):
             g = arrived(node, g, False, None, self._landed)
             if p is ACCUMULATE:
                 return g, []
-            edges, parents, values = pulled(node, g, saved_values(node), False, None, self._watch)
+            edges, parents, values = pulled(node, g, saved_values(node, g), False, None, self._watch)
             going = [(parents[i], values[i]) for i, _, _ in edges]
         return g, [(parent, d if d.shape == parent.shape else fold(d, parent.shape, node)) for parent, d in going]
 
