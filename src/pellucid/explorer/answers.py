@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.explorer.expression import ExpressionError, value_of
+from pellucid.explorer.expression import LARGEST, ExpressionError, is_ordinary, value_of
 from pellucid.explorer.program import Program
 from pellucid.explorer.quiz import Quiz
 from pellucid.explorer.snapshot import changed, snapshot
@@ -34,7 +34,11 @@ class Answers:
         """The answer, as plain data."""
         if what not in self.known or not isinstance(content, Mapping):
             raise ValueError(f"expected an object with a question of: {', '.join(self.known)}")
-        return self.known[what](content)
+        try:
+            with np.errstate(all="ignore"):
+                return self.known[what](content)
+        except (ArithmeticError, RecursionError, MemoryError) as error:
+            raise ValueError(f"this is more than can be computed here: {str(error) or type(error).__name__}") from error
 
     def _change(self, content: Mapping[str, Any]) -> dict[str, Any]:
         """{"graph": 0, "values": {"3": [1.0, 2.0], "4": {"times": 0.5}}}: numbers, or the recorded ones times one."""
@@ -49,7 +53,7 @@ class Answers:
 
 def _changes(program: Program, values: Mapping[str, Any]) -> Any:
     for key, asked in values.items():
-        index = int(key) if str(key).isdecimal() else None
+        index = int(key) if str(key).isdecimal() and len(str(key)) < 10 else None
         if not program.editable(index):
             raise ValueError(f"there is no leaf {str(key)[:20]!r} whose numbers may be changed")
         recorded = np.asarray(program.graph.items[index].value)  # type: ignore[index]
@@ -62,8 +66,8 @@ def _changes(program: Program, values: Mapping[str, Any]) -> Any:
 def _numbers(given: Any, size: int = 1) -> np.ndarray:
     """Finite numbers, as many as are wanted."""
     listed = given if isinstance(given, list) else [given]
-    if len(listed) != size or not all(type(each) in (int, float) and abs(each) < 1e300 for each in listed):
-        raise ValueError(f"expected {size} ordinary number{'s'[: size != 1]}")
+    if len(listed) != size or not all(map(is_ordinary, listed)):
+        raise ValueError(f"expected {size} ordinary number{'s'[: size != 1]}, at most {LARGEST:g}")
     return np.array(listed, np.float64)
 
 
@@ -72,8 +76,7 @@ def _expression(content: Mapping[str, Any]) -> dict[str, Any]:
     text, values = content.get("text"), content.get("values", {})
     if not isinstance(text, str):
         raise ExpressionError('expected {"text": "an expression", "values": {"name": number}}')
-    if not isinstance(values, dict) or not all(type(number) in (int, float) for number in values.values()):
+    if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         raise ExpressionError("values must be numbers by name")
-    numbers = {str(name): float(number) for name, number in values.items()}
-    seen = snapshot(value_of(text, numbers), scope={}, title=text)
+    seen = snapshot(value_of(text, values), scope={}, title=text)
     return {**seen, "code": seen["title"]}

@@ -5,14 +5,15 @@
 
 import ast
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from pellucid.scalar.value import Value
 
-__all__ = ["ExpressionError", "value_of"]
+__all__ = ["ExpressionError", "is_ordinary", "value_of"]
 
 FUNCTIONS = ("tanh", "relu", "exp", "log", "sigmoid", "sin", "cos", "sqrt", "abs")
-LONGEST, MOST_PARTS, LARGEST_POWER = 1000, 300, 100
+LONGEST, MOST_PARTS, DEEPEST, LARGEST_POWER = 1000, 300, 250, 100
+LARGEST = 1e300  # all is computed with floats: an integer could grow until nothing else has room
 
 
 class ExpressionError(ValueError):
@@ -29,22 +30,50 @@ def value_of(text: str, values: Mapping[str, float] | None = None) -> Value:
     """
     if len(text) > LONGEST:
         raise ExpressionError(f"this is too long: at most {LONGEST} characters, not {len(text)}")
+    for name, number in (values or {}).items():
+        if not is_ordinary(number):
+            raise ExpressionError(f"{name[:60]} must be an ordinary number, at most {LARGEST:g}")
+    text = text.strip()
     try:
-        statements = ast.parse(text.strip()).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ExpressionError(f"{text.strip()[:60]}: this is no arithmetic: {getattr(error, 'msg', error)}") from None
+        statements = ast.parse(text).body
+    except (RecursionError, MemoryError):
+        raise ExpressionError(f"{text[:60]}: this is nested too deeply; give a part of it a name") from None
+    except (SyntaxError, ValueError) as error:
+        raise ExpressionError(f"{text[:60]}: this is no arithmetic: {getattr(error, 'msg', error)}") from None
     if not statements:
         raise ExpressionError("type an expression, for example (a + b) * b")
-    if sum(1 for statement in statements for _ in ast.walk(statement)) > MOST_PARTS * 3:
-        raise ExpressionError(f"this has too many parts: at most {MOST_PARTS}")
-    return _Reader(values or {}).read(statements)
+    _check_size(statements)
+    return _Reader(text, values or {}).read(statements)
+
+
+def is_ordinary(number: Any) -> bool:
+    """Whether something is a number that floats can compute with.
+
+    >>> is_ordinary(2), is_ordinary(10**400), is_ordinary(float("nan")), is_ordinary(True), is_ordinary("2")
+    (True, False, False, False, False)
+    """
+    return type(number) in (int, float) and abs(number) <= LARGEST
+
+
+def _check_size(statements: list[ast.stmt]) -> None:
+    """Few parts, not too deep: whoever walks through them goes down a call for each level."""
+    parts = 0
+    waiting: list[tuple[ast.AST, int]] = [(statement, 0) for statement in statements]
+    while waiting:
+        node, depth = waiting.pop()
+        parts += 1
+        if parts > MOST_PARTS * 3:
+            raise ExpressionError(f"this has too many parts: at most {MOST_PARTS}")
+        if depth > DEEPEST:
+            raise ExpressionError(f"this is nested more than {DEEPEST} deep; give a part of it a name")
+        waiting += [(child, depth + 1) for child in ast.iter_child_nodes(node)]
 
 
 class _Reader:
     """Computes with Values, statement by statement."""
 
-    def __init__(self, values: Mapping[str, float]) -> None:
-        self.values = values
+    def __init__(self, text: str, values: Mapping[str, float]) -> None:
+        self.text, self.values = text, values
         self.names: dict[str, Value] = {}
 
     def read(self, statements: list[ast.stmt]) -> Value:
@@ -72,37 +101,33 @@ class _Reader:
         return self.names[name]
 
     def value(self, node: ast.expr) -> Value:
+        """What an expression computes; this calls itself once for each level, and nothing in between."""
         try:
-            return self._value(node)
-        except (OverflowError, ZeroDivisionError, ValueError) as error:
-            if isinstance(error, ExpressionError):
-                raise
-            raise ExpressionError(f"{ast.unparse(node)}: {error}") from None
-
-    def _value(self, node: ast.expr) -> Any:
-        match node:
-            case ast.Constant():
-                return Value(self._number(node))
-            case ast.Name(id=name):
-                return self._leaf(name)
-            case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return -self.value(operand)
-            case ast.BinOp(left=left, op=ast.Pow(), right=right):
-                return self.value(left) ** self._power(right)
-            case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() as op, right=right):
-                return ARITHMETIC[type(op)](*self._operands(left, right))
-            case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in FUNCTIONS:
-                return abs(self.value(argument)) if name == "abs" else getattr(self.value(argument), name)()
+            match node:
+                case ast.Constant():
+                    return Value(self._number(node))
+                case ast.Name(id=name):
+                    return self._leaf(name)
+                case ast.UnaryOp(op=ast.USub(), operand=operand):
+                    return -self.value(operand)
+                case ast.BinOp(left=left, op=ast.Pow(), right=right):
+                    return self.value(left) ** self._power(right)
+                case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() as op, right=right):
+                    # A number that meets a Value stays in the formula and is no box.
+                    one: Any = self._number(left) if isinstance(left, ast.Constant) else self.value(left)
+                    other: Any = self._number(right) if isinstance(right, ast.Constant) else self.value(right)
+                    either = isinstance(one, Value) or isinstance(other, Value)
+                    return ARITHMETIC[type(op)](one if either else Value(one), other)  # type: ignore[no-any-return]
+                case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in FUNCTIONS:
+                    given = self.value(argument)
+                    return abs(given) if name == "abs" else getattr(given, name)()  # type: ignore[no-any-return]
+        except ExpressionError:
+            raise
+        except OverflowError:
+            self._refuse(node, "this is too large: numbers end at 1.8e308")
+        except (ZeroDivisionError, ValueError) as error:
+            self._refuse(node, str(error))
         return self._refuse(node, f"only + - * / **, numbers, names and {', '.join(FUNCTIONS)} can be used")
-
-    def _operands(self, *sides: ast.expr) -> list[Any]:
-        """Both sides, at least one as a Value: a number that meets a Value stays in the formula and is no box."""
-        found: list[Any] = [
-            self._number(side) if isinstance(side, ast.Constant) else self.value(side) for side in sides
-        ]  # fmt: skip
-        if not any(isinstance(each, Value) for each in found):
-            found[0] = Value(found[0])
-        return found
 
     def _leaf(self, name: str) -> Value:
         if name in FUNCTIONS:
@@ -110,22 +135,28 @@ class _Reader:
         return self.names.setdefault(name, Value(float(self.values.get(name, 1.0)), label=name))
 
     def _power(self, node: ast.expr) -> float:
-        negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
-        number = node.operand if isinstance(node, ast.UnaryOp) else node
-        if not isinstance(number, ast.Constant):
-            self._refuse(node, "a power must be a number; a ** b is exp(b * log(a))")
-        power = self._number(number)  # type: ignore[arg-type]
+        match node:
+            case ast.Constant():
+                power = self._checked(node)
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant() as number):
+                power = -self._checked(number)
+            case _:
+                self._refuse(node, "a power must be a number; a ** b is exp(b * log(a))")
         if abs(power) > LARGEST_POWER:
             raise ExpressionError(f"the power {power:g} is too large: at most {LARGEST_POWER}")
-        return -power if negative else power
+        return power
 
     def _number(self, node: ast.Constant) -> float:
-        if isinstance(node.value, bool) or not isinstance(node.value, (int, float)) or abs(node.value) > 1e300:
-            self._refuse(node, "only ordinary numbers can be used")
+        return float(self._checked(node))
+
+    def _checked(self, node: ast.Constant) -> float:
+        """A number as it is written: 2, not 2.0."""
+        if not is_ordinary(node.value):
+            self._refuse(node, f"only ordinary numbers can be used, at most {LARGEST:g}")
         return node.value  # type: ignore[return-value]
 
-    def _refuse(self, node: ast.AST, why: str) -> Any:
-        raise ExpressionError(f"{ast.unparse(node)[:60]}: {why}")
+    def _refuse(self, node: ast.AST, why: str) -> NoReturn:
+        raise ExpressionError(f"{(ast.get_source_segment(self.text, node) or '')[:60]}: {why}")
 
 
 ARITHMETIC: dict[type, Any] = {

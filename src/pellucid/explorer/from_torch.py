@@ -28,6 +28,7 @@ ROWS = frozenset((
 # Under which names a node keeps its inputs, in their order.
 SAVED = {"mm": ("_saved_self", "_saved_mat2"), "addmm": ("", "_saved_mat1", "_saved_mat2")}
 ELSE_SAVED = ("_saved_self", "_saved_other")
+BACKWARD = re.compile(r"Backward\d*$")
 ENDING = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -154,7 +155,7 @@ def operation_name(node: str) -> str:
     >>> operation_name("LogSoftmaxBackward0"), operation_name("MmBackward0"), operation_name("SquareBackward")
     ('log_softmax', 'mm', 'square')
     """
-    return ENDING.sub("_", re.sub(r"Backward\d*$", "", node)).lower()
+    return ENDING.sub("_", BACKWARD.sub("", node)).lower()
 
 
 def _row(op: str, node: Any) -> tuple[str, tuple[Any, ...]]:

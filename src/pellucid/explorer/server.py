@@ -3,13 +3,21 @@
 It listens on 127.0.0.1 only. Being local is no access control (any web page may send requests there), so every
 request, whatever its method, needs the token, must name this server as its host, and must not come from another
 origin. Whoever has the token can have the answer to a quiz run as a program: it is as good as a terminal.
+
+Whatever is sent is answered, in the end by an error that says why, and within a time: a request must arrive whole in a
+few seconds, however it drips, and of too many connections the one that has been sending longest makes room.
 """
 
 import hmac
+import io
 import json
 import secrets
+import socket
+import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -23,8 +31,10 @@ from pellucid.explorer.quiz import Quiz
 __all__ = ["Server"]
 
 BODY_LIMIT = 10_000_000
-SMALL = 65_536  # bytes of a refused request that are still read
-SECONDS = 10  # for a client to send its request: a slow one holds a thread, never the server
+SECONDS = 10.0  # for a client to send its request, all of it
+MOST = 64  # connections at a time
+LINGER = 1.0  # seconds in which what still comes is read, and thrown away
+LONGEST_LINE = 65_536
 HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -46,13 +56,13 @@ class Server:
 
     def __init__(
         self, snapshots: Sequence[Mapping[str, Any]], title: str = "Pellucid", port: int = 0,
-        programs: Sequence[Program | None] = (), quiz: Quiz | None = None,
+        programs: Sequence[Program | None] = (), quiz: Quiz | None = None, seconds: float = SECONDS, most: int = MOST,
     ) -> None:  # fmt: skip
         self.token = secrets.token_urlsafe(24)
         self.http = _Http(("127.0.0.1", port), _Handler)
         self.http.daemon_threads = True
         self.http.hosts = frozenset(f"{name}:{self.http.server_port}" for name in ("127.0.0.1", "localhost"))
-        self.http.token = self.token
+        self.http.token, self.http.seconds, self.http.most = self.token, seconds, most
         self.http.answers = Answers(programs, quiz)
         told = [
             {**each, "repeats": number < len(programs) and programs[number] is not None}
@@ -84,41 +94,119 @@ class Server:
 
 
 class _Http(ThreadingHTTPServer):
-    """What the handler needs to know of its server."""
+    """Threads for a few connections at a time, and what the handler needs to know of its server."""
 
     request_queue_size = 128
     token: str
     hosts: frozenset[str]
     html: bytes
     answers: Answers
+    seconds: float
+    most: int
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.lock = threading.Lock()
+        self.waiting: dict[Any, bool] = {}  # connections, oldest first, and whether it is the client who is waited for
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Give a connection a thread; if there are too many, it takes the place of the slowest client."""
+        with self.lock:
+            if len(self.waiting) >= self.most:
+                slowest = next((each for each, is_waited_for in self.waiting.items() if is_waited_for), None)
+                if slowest is not None:
+                    del self.waiting[slowest]
+                    with suppress(OSError):
+                        slowest.shutdown(socket.SHUT_RDWR)  # its thread finds the end of the request
+            full = len(self.waiting) >= self.most
+            self.waiting[request] = True
+        if full:
+            with suppress(OSError):
+                request.sendall(b"HTTP/1.0 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+            return self.shutdown_request(request)
+        return super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self.lock:
+            self.waiting.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that is gone is nobody's error."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
+class _Until(io.RawIOBase):
+    """Reads from a connection until a moment, whenever the bytes come: a limit for each of them would be none."""
+
+    def __init__(self, connection: Any, end: float) -> None:
+        self.connection, self.end = connection, end
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self.end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self.connection.settimeout(left)
+        return self.connection.recv_into(buffer)  # type: ignore[no-any-return]
 
 
 class _Handler(BaseHTTPRequestHandler):
     """Answers one request; everything is refused that is not asked for in the right way."""
 
     server: _Http
-    timeout = SECONDS
     server_version, sys_version = "pellucid", ""
-    unread = 0  # bytes of the request's body that nobody has looked at
+    command, requestline, request_version = "", "", "HTTP/1.1"  # until the request is known
+    answered = False
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(_Until(self.connection, time.monotonic() + self.server.seconds))
 
     def handle_one_request(self) -> None:
         """One request: checked before any method of ours is chosen, so that none can be forgotten."""
+        self.close_connection = True
+        with suppress(OSError):  # the client is gone
+            try:
+                self._one_request()
+            except TimeoutError:
+                self._trouble(
+                    HTTPStatus.REQUEST_TIMEOUT, f"the request did not arrive in {self.server.seconds:g} seconds"
+                )
+            except OSError:
+                raise
+            except Exception as error:
+                text = f"this could not be answered: {type(error).__name__}: {error}"
+                self._trouble(HTTPStatus.INTERNAL_SERVER_ERROR, text)
+            self._linger()
+
+    def _one_request(self) -> None:
+        self.raw_requestline = self.rfile.readline(LONGEST_LINE + 1)
+        if len(self.raw_requestline) > LONGEST_LINE:
+            return self._answer(HTTPStatus.REQUEST_URI_TOO_LONG, b"", "text/plain")
+        if not self.raw_requestline or not self.parse_request():
+            return None
+        self.close_connection = True
         try:
-            self.raw_requestline = self.rfile.readline(65537)
-            if not self.raw_requestline or not self.parse_request():
-                self.close_connection = True
-                return
-            self.close_connection = True
-            self.unread = self._length() or 0
             refused = self._refusal()
-            if refused is not None:
-                self._answer(refused, b"", "text/plain")
-            else:
-                self._serve()
-            if self.unread <= SMALL:  # to close with unread bytes would reset the connection, and lose the answer
-                self.rfile.read(self.unread)
-        except (TimeoutError, ConnectionError):
-            self.close_connection = True
+        except ValueError:  # no address
+            refused = HTTPStatus.BAD_REQUEST
+        if refused is not None:
+            return self._answer(refused, b"", "text/plain")
+        return self._serve()
+
+    def _linger(self) -> None:
+        """To close with unread bytes would reset the connection, and lose the answer."""
+        self.server.waiting[self.connection] = True
+        self.connection.shutdown(socket.SHUT_WR)
+        unread = _Until(self.connection, time.monotonic() + LINGER)
+        with suppress(TimeoutError):
+            while unread.readinto(bytearray(LONGEST_LINE)):
+                pass
 
     def _refusal(self) -> HTTPStatus | None:
         """Why a request is not answered: the wrong host (DNS rebinding), another origin, no token."""
@@ -149,27 +237,40 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer a question of the page."""
         length = self._length()
         if length is None:
-            return self._answer(HTTPStatus.LENGTH_REQUIRED, b"", "text/plain")
+            return self._trouble(
+                HTTPStatus.LENGTH_REQUIRED, "the Content-Length must be said, once; no chunks are read"
+            )
         if length > BODY_LIMIT:
-            return self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"", "text/plain")
-        self.unread = 0
+            return self._trouble(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {BODY_LIMIT:,} bytes are read")
+        body = self.rfile.read(length)
+        if len(body) < length:
+            return self._trouble(HTTPStatus.BAD_REQUEST, f"the body ends after {len(body)} of {length} bytes")
+        self.server.waiting[self.connection] = False
         try:
-            told = self.server.answers(what, json.loads(self.rfile.read(length)))
-        except (ValueError, TypeError, RecursionError) as error:
-            return self._json(HTTPStatus.BAD_REQUEST, {"error": str(error)})
-        return self._json(HTTPStatus.OK, told)
+            told = json.dumps(self.server.answers(what, json.loads(body)), allow_nan=False)
+        except (ValueError, TypeError) as error:
+            return self._trouble(HTTPStatus.BAD_REQUEST, str(error))
+        except RecursionError:
+            return self._trouble(HTTPStatus.BAD_REQUEST, "this is nested too deeply")
+        return self._answer(HTTPStatus.OK, told.encode(), "application/json")
 
     def _length(self) -> int | None:
         """How long the body is said to be; a number too long to be read is as good as the largest."""
-        text = self.headers.get("Content-Length", "")
+        said = self.headers.get_all("Content-Length", [])
+        if len(set(said)) != 1 or "Transfer-Encoding" in self.headers:
+            return None
+        text = said[0]
         if not text.isascii() or not text.isdigit():
             return None
         return int(text) if len(text) <= 9 else 10**9
 
-    def _json(self, status: HTTPStatus, content: Any) -> None:
-        self._answer(status, json.dumps(content, allow_nan=False).encode(), "application/json")
+    def _trouble(self, status: HTTPStatus, why: str) -> None:
+        if not self.answered:
+            self._answer(status, json.dumps({"error": why}).encode(), "application/json")
 
     def _answer(self, status: HTTPStatus, body: bytes, kind: str) -> None:
+        self.answered = True
+        self.connection.settimeout(self.server.seconds)  # to take the answer, all of it
         self.send_response(status)
         for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **HEADERS}.items():
             self.send_header(name, value)

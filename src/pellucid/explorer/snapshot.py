@@ -6,6 +6,7 @@ The dictionary has `nodes` (in the order of computation, leaves first), `edges` 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -178,7 +179,7 @@ def _node(graph: Graph, item: Item, heat: int, source: int | None, group: int | 
         "formula": item.formula, "needs": item.needs, "shape": list(item.shape),
         "value": _summary(item.value, heat), "grad": _summary(item.grad, heat),
         "inputs": [source.index if isinstance(source, Item) else {"number": _number(source)} for source in item.inputs],
-        "params": list(item.params), "moves": item.moves, "source": source, "module": item.module, "group": group,
+        "params": _params(item.params), "moves": item.moves, "source": source, "module": item.module, "group": group,
         "paths": paths_text(graph, item.index), "badge": item.badge, "symbol": item.symbol,
         "saved": item.saved or None, "beside": _beside(item, heat),
     }  # fmt: skip
@@ -201,6 +202,13 @@ def _tell_times(nodes: list[dict[str, Any]], graph: Graph) -> None:
 
 def _number(constant: float | None) -> Any:
     return None if constant is None else plain_number(constant)
+
+
+def _params(value: Any) -> Any:
+    """Arguments of an operation; among them may be numbers that JSON does not have."""
+    if isinstance(value, (tuple, list)):
+        return [_params(each) for each in value]
+    return plain_number(value) if isinstance(value, float) and not isfinite(value) else value
 
 
 def _edge(edge: Edge) -> dict[str, Any]:

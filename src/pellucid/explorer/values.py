@@ -1,5 +1,6 @@
 """The graph behind a `pellucid.scalar.Value`: every box is one number, every edge has its local derivative."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ def value_graph(root: Value, scope: dict[str, Any]) -> Graph:
     order = root.graph()
     numbers = _numbers(order, names)
     for value in order:
-        items[value] = value.data if value in numbers else _item(value, names.get(value, ""), items)
+        items[value] = _real(value.data) if value in numbers else _item(value, names.get(value, ""), items)
     graph = Graph([item for item in items.values() if isinstance(item, Item)], items[root])  # type: ignore[arg-type]
     _walk(graph, {item.index: value for value, item in items.items() if isinstance(item, Item)})
     return graph
@@ -59,8 +60,20 @@ def _item(value: Value, name: str, items: "dict[Value, Item | float]") -> Item:
     return Item(
         row, "pow" if power else row, [items[source] for source in value._inputs],
         params=(_plain(value._op[2:]),) if power else (), name=value.label or name,
-        value=np.asarray(float(value.data)), needs=True, born=value._made,
+        value=np.asarray(_real(value.data)), needs=True, born=value._made,
     )  # fmt: skip
+
+
+def _real(number: float) -> float:
+    """A number as the page shows it: an integer beyond all floats is infinite.
+
+    >>> _real(3), _real(-(10**400))
+    (3.0, -inf)
+    """
+    try:
+        return float(number)
+    except OverflowError:
+        return math.copysign(math.inf, number > 0 or -1)
 
 
 def _plain(power: str) -> float:
@@ -83,7 +96,7 @@ def _walk(graph: Graph, values: dict[int, Value]) -> None:
     for item in reversed(graph.items):
         upstream = grads[item.index]
         for edge in into[item.index]:
-            edge.upstream, edge.local = upstream, float(values[item.index]._local[edge.slot])
+            edge.upstream, edge.local = upstream, _real(values[item.index]._local[edge.slot])
             edge.sent = edge.upstream * edge.local
             edge.norm = abs(edge.sent)
             grads[edge.source] += edge.sent

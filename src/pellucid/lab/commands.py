@@ -116,7 +116,8 @@ def _export(options: argparse.Namespace) -> None:
 
 def _import(options: argparse.Namespace) -> None:
     from pellucid.lab.cards import read_deck
-    from pellucid.lab.export import read_foreign, to_yaml, write_bytes
+    from pellucid.lab.export import read_foreign, to_yaml
+    from pellucid.serialization.atomic import write_bytes
 
     deck = read_foreign(options.file)
     if options.output is None:

@@ -13,30 +13,21 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 from pellucid.lab.anki import from_apkg, to_apkg
 from pellucid.lab.cards import IDENTIFIER, Card, Deck
 from pellucid.lab.reading import LabError, Place, needed, read_text
-from pellucid.serialization.atomic import write_whole
+from pellucid.serialization.atomic import write_bytes
 
 HEADERS = ["#separator:tab", "#html:false", "#notetype:Basic", "#tags column:3", "#guid column:4"]
 HEADING = re.compile(r"## ([^ ]+) · ([^ ]+)")
+ESCAPED = re.compile(r"\\(.)")
 MARKUP = re.compile(r"[\\`*_\[<&~]|^[#>+=-]", re.MULTILINE)
 
 
 def write(deck: Deck, format: str, path: str | Path) -> None:
     """Write a deck to a file in one of the formats."""
     write_bytes(path, to_apkg(deck, _moment()) if format == "apkg" else TEXTS[format](deck).encode())
-
-
-def write_bytes(path: str | Path, raw: bytes) -> None:
-    """Write a file; it is there whole or not at all."""
-
-    def put(out: BinaryIO) -> None:
-        out.write(raw)
-
-    write_whole(path, put)
 
 
 def _moment() -> float:
@@ -183,7 +174,7 @@ def _place_line(line: str, card: tuple[Place, str, str, list[str], list[str]], p
 
 
 def _text(lines: list[str]) -> str:
-    return re.sub(r"\\(.)", r"\1", "\n".join(lines)).strip()
+    return ESCAPED.sub(r"\1", "\n".join(lines)).strip()
 
 
 # --- back into a deck of ours

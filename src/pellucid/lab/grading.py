@@ -26,7 +26,10 @@ from pellucid.lab.reading import LabError
 LIMIT = 20.0  # seconds; importing Pellucid on a busy machine takes one or two of them
 PRINTED = 100_000  # bytes a program may print
 DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")  # 0,5 in Spanish
-ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\s*[=:]\s*([^,;\n]+)")
+# A name begins where no other letter stands before it, and is given back by nobody: each letter is looked at once.
+ASSIGNMENT = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\s*+[=:]\s*+([^,;\n]++)")
+BETWEEN = re.compile(r"[\s,;]+")
+LONGEST = 100_000  # characters of an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ def grade(question: Question, answer: str, language: str = "en", limit: float = 
     >>> grade(diamond, "a = 3, b = 5").remarks
     ('b: 5 is not the whole gradient; the path through the sum is missing',)
     """
+    if len(answer) > LONGEST:
+        raise LabError(say(language, "long", given=len(answer), most=LONGEST))
     answer = answer.strip()
     if language == "es" and question.parts and "(" not in answer:
         answer = DECIMAL_COMMA.sub(".", answer)
@@ -55,7 +60,7 @@ def grade(question: Question, answer: str, language: str = "en", limit: float = 
 
 def _grade_choices(question: Question, answer: str, language: str, limit: float) -> Verdict:
     """Letters, in any order and with anything between them."""
-    letters = set(re.sub(r"[\s,;]+", "", answer.lower()))
+    letters = set(BETWEEN.sub("", answer.lower()))
     known = {"abcdefghij"[i]: choice for i, choice in enumerate(question.choices)}
     if not letters or letters - known.keys() or (question.kind == "single" and len(letters) > 1):
         raise LabError(say(language, "unreadable", text=answer[:40]))
@@ -77,9 +82,11 @@ def _grade_free(question: Question, answer: str, language: str, limit: float) ->
     """Numbers by name; without parts the learner compares with the worked trace, and says `yes`."""
     if not question.parts:
         return Verdict(answer.lower().startswith(say(language, "yes")))
-    given = {name: _number(text.strip(), language, limit) for name, text in ASSIGNMENT.findall(answer)}
-    if not given:
+    found = dict(ASSIGNMENT.findall(answer))
+    if not found:
         raise LabError(say(language, "unreadable", text=answer[:40]))
+    asked = [part.name for part in question.parts if part.name in found]  # to compute others would only take time
+    given = {name: _number(found[name].strip(), language, limit) for name in asked}
     remarks = [judged(part, given.get(part.name), question.tolerance, language) for part in question.parts]
     return Verdict(not any(remarks), tuple(remark for remark in remarks if remark))
 

@@ -5,6 +5,7 @@ import re
 from pellucid.lab.export import masked
 from pellucid.lab.questions import QUIZZES, Question, read_questions
 
+CODE = re.compile(r"(`[^`\n]+`)")
 HEADS = {
     "en": """# Quizzes
 
@@ -61,7 +62,7 @@ def shown(text: str) -> str:
     >>> print(shown("`a*b` is a*b"))
     `a*b` is a\\*b
     """
-    return "".join(part if part.startswith("`") else masked(part) for part in re.split(r"(`[^`\n]+`)", text))
+    return "".join(part if part.startswith("`") else masked(part) for part in CODE.split(text))
 
 
 def _listed(question: Question, language: str) -> str:

@@ -40,6 +40,7 @@ QUIZZES = {
 }
 
 Text = dict[str, str]  # by language
+MOST_PATHS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +176,10 @@ def _parts(fields: dict[str, Node]) -> tuple[Part, ...]:
 
 def _part(node: Node) -> Part:
     fields = node.fields(["name", "value"], ["paths"])
-    paths = []
+    paths: list[tuple[Text, float]] = []
     for each in fields["paths"].items() if "paths" in fields else []:
+        if len(paths) == MOST_PATHS:
+            raise each.place.error(f"at most {MOST_PATHS} paths are wanted here: every choice of them is compared")
         path = each.fields([*LANGUAGES, "value"])
         paths.append(({language: path[language].text() for language in LANGUAGES}, path["value"].number()))
     return Part(fields["name"].text(), fields["value"].number(), tuple(paths))

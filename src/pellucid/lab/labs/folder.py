@@ -4,12 +4,11 @@ import json
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from pellucid.errors import explain
 from pellucid.lab.labs.lab import Lab
 from pellucid.lab.reading import LabError
-from pellucid.serialization.atomic import write_whole
+from pellucid.serialization.atomic import write_bytes
 
 STATE = ".pellucid-lab.json"
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
@@ -59,7 +58,7 @@ def write_files(files: dict[str, str], folder: Path, force: bool) -> list[Path]:
         raise LabError(explain(f"{folder} has been started already", why=why, try_="--force, or another --dir"))
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
-        _write(folder / name, text)
+        write_bytes(folder / name, text.encode())
     return [folder / name for name in files]
 
 
@@ -97,14 +96,7 @@ def state_of(lab: Lab, folder: Path) -> State:
 
 def save(folder: Path, state: State) -> None:
     """Remember."""
-    _write(folder / STATE, json.dumps(asdict(state), indent=2) + "\n")
-
-
-def _write(file: Path, text: str) -> None:
-    def write(out: BinaryIO) -> None:
-        out.write(text.encode())
-
-    write_whole(file, write)
+    write_bytes(folder / STATE, (json.dumps(asdict(state), indent=2) + "\n").encode())
 
 
 def next_hint(lab: Lab, folder: Path) -> str:

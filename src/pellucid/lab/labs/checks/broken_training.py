@@ -17,6 +17,8 @@ criteria = Criteria()
 SECTIONS = ("Symptom", "Measurements", "First bad step", "Cause", "Fix", "Regression test")
 VAGUE = re.compile(r"\b(unstable|instability|somehow|for some reason|random(ly)?|weird|strange)\b", re.IGNORECASE)
 NUMBER = re.compile(r"-?\d+\.?\d*(?:e[-+]?\d+)?", re.IGNORECASE)
+HEADING = re.compile(r"^##[^\S\n]++(\S.*)$", re.MULTILINE)
+BELOW_ZERO = re.compile(r"negative|below (0|zero)|less than (0|zero)|< ?0")
 LIMIT = 20.0  # seconds for one run of the learner's script
 
 
@@ -130,8 +132,8 @@ def regression_test(work: Work) -> None:
 
 def _sections(work: Work) -> dict[str, str]:
     """What stands under each heading of the post-mortem."""
-    parts = re.split(r"^##\s+(.+?)\s*$", work.text("postmortem.md"), flags=re.MULTILINE)
-    return dict(zip(parts[1::2], (part.strip() for part in parts[2::2])))
+    parts = [part.strip() for part in HEADING.split(work.text("postmortem.md"))]
+    return dict(zip(parts[1::2], parts[2::2]))
 
 
 @criteria("postmortem.md says something under each of its six headings, and nothing vague")
@@ -158,7 +160,7 @@ def causes(work: Work) -> None:
     step = NUMBER.findall(sections.get("First bad step", ""))
     expect(step and float(step[0]) == 0, f"'First bad step' says {step[0] if step else 'no number'}")
     cause = sections.get("Cause", "").lower()
-    told = "log" in cause and re.search(r"negative|below (0|zero)|less than (0|zero)|< ?0", cause)
+    told = "log" in cause and BELOW_ZERO.search(cause)
     expect(told, "'Cause' does not say what the logarithm was taken of")
     expect("zero_grad" in sections.get("Fix", ""), "'Fix' does not mention the gradients that were never cleared")
     expect("test_train" in sections.get("Regression test", ""), "'Regression test' does not name test_train.py")
