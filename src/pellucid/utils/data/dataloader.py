@@ -1,14 +1,16 @@
 """DataLoader: batches of a dataset, in this process or fetched by worker processes."""
 
 import multiprocessing
-import queue
+import os
+import pickle
 import signal
 import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import count, cycle, repeat
+from itertools import cycle, repeat
+from multiprocessing.connection import wait
 from typing import Any, Generic, TypeVar
 
 from pellucid import dtypes
@@ -18,13 +20,16 @@ from pellucid.ops.create import empty
 from pellucid.utils.data.collate import default_collate, default_convert
 from pellucid.utils.data.dataset import IterableDataset
 from pellucid.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
-from pellucid.utils.data.worker import Exhausted, Failure, Fetcher, Restart, work
+from pellucid.utils.data.worker import NUMBER, Exhausted, Failure, Fetcher, can_be_sent, described, named, work
 
 __all__ = ["DataLoader"]
 
 T = TypeVar("T")
 FIXED = frozenset(("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"))
 POLL_SECONDS = 0.2  # how often the main process looks whether its workers live
+INTERRUPTED = (
+    "the DataLoader was interrupted in the middle of a batch, and its workers have ended: iterate over it anew"
+)
 # A forked worker needs no pickled dataset and knows that `torch` means Pellucid. Python 3.14 no longer forks by itself;
 # elsewhere than on Linux it never did, or system libraries do not bear it.
 START_METHOD = "fork" if sys.platform == "linux" else None
@@ -103,7 +108,7 @@ class DataLoader(Generic[T]):
             return SingleProcess(self)
         if not self.persistent_workers:
             return Workers(self)
-        if self._iterator is None:
+        if self._iterator is None or self._iterator.ended:
             self._iterator = Workers(self)
         else:
             self._iterator.restart(self)
@@ -225,35 +230,52 @@ class Workers(Pass):
 
     def __init__(self, loader: Any) -> None:
         super().__init__(loader)
+        self._sampler = iter(loader._index_sampler)
+        self._length, self._timeout, self._persistent = loader._length(), loader.timeout, loader.persistent_workers
+        self._ahead = loader.prefetch_factor * loader.num_workers
+        self._next_in = 0  # the number of the next batch to ask for; in another pass the numbers go on
+        self._error: str | None = None  # why there are no more batches
+        self._processes: list[Any] = []
+        self._tasks: list[Any] = []
+        self._readers: list[Any] = []
+        self._finalizer = weakref.finalize(self, stop, os.getpid(), self._processes, self._tasks, self._readers)
+        try:
+            self._start(loader)
+            self._begin()
+        except BaseException:
+            self._finalizer()
+            raise
+
+    def _start(self, loader: Any) -> None:
         context = loader.multiprocessing_context
         if context is None or isinstance(context, str):
             context = multiprocessing.get_context(context or START_METHOD)
-        self._sampler = iter(loader._index_sampler)
-        self._length, self._timeout, self._persistent = loader._length(), loader.timeout, loader.persistent_workers
-        seed = _base_seed(loader)
-        self._results = context.Queue()
-        self._tasks, self._processes = [], []
-        try:
-            for number in range(loader.num_workers):
-                tasks = context.Queue()
-                tasks.cancel_join_thread()
-                process = context.Process(
-                    target=work, daemon=True,
-                    args=(number, loader.num_workers, seed + number, loader.dataset, loader._auto_collation,
-                          loader.collate_fn, loader.drop_last, loader.worker_init_fn, tasks, self._results),
-                )  # fmt: skip
+        method, seed = context.get_start_method(), _base_seed(loader)
+        for number in range(loader.num_workers):
+            tasks, (reader, writer) = context.Queue(), context.Pipe(duplex=False)
+            tasks.cancel_join_thread()
+            self._tasks.append(tasks)
+            self._readers.append(reader)
+            process = context.Process(
+                target=work, daemon=True,
+                args=(number, loader.num_workers, seed + number, loader.dataset, loader._auto_collation,
+                      loader.collate_fn, loader.drop_last, loader.worker_init_fn, tasks, writer,
+                      self._readers if method == "fork" else []),
+            )  # fmt: skip
+            try:
                 process.start()
-                self._tasks.append(tasks)
-                self._processes.append(process)
-        finally:
-            self._finalizer = weakref.finalize(self, stop, self._processes, self._tasks)
-        self._ahead = loader.prefetch_factor * loader.num_workers
-        self._begin()
+            except Exception as error:
+                if method == "fork" or isinstance(error, OSError):
+                    raise
+                raise RuntimeError(_not_sent(loader, method, error)) from error
+            finally:
+                writer.close()  # the worker has the only one: when it dies, its pipe comes to an end
+            self._processes.append(process)
 
     def _begin(self) -> None:
-        self._numbers, self._next_out = count(), 0
-        self._waiting: dict[int, int] = {}  # batch -> the worker that was asked for it
-        self._arrived: dict[int, Any] = {}
+        self._next_out = self._next_in
+        self._waiting: dict[int, tuple[int, Any]] = {}  # batch -> the worker that was asked for it, and its indices
+        self._arrived: dict[int, bytes] = {}
         self._alive = set(range(len(self._processes)))  # workers that still have items
         self._turn = cycle(range(len(self._processes)))
         for _ in range(self._ahead):
@@ -261,13 +283,11 @@ class Workers(Pass):
 
     def restart(self, loader: Any) -> None:
         """Another pass over the data with the same processes."""
-        while self._waiting.keys() - self._arrived.keys():
-            self._receive()
         self._sampler = iter(loader._index_sampler)
         self._announced, self._given = loader._announced, 0
         _base_seed(loader)
         for tasks in self._tasks:
-            tasks.put((-1, Restart()))
+            tasks.put((-1, None))
         self._begin()
 
     def _ask(self) -> None:
@@ -278,21 +298,33 @@ class Workers(Pass):
             indices = next(self._sampler)
         except StopIteration:
             return
-        number = next(worker for worker in self._turn if worker in self._alive)
-        batch = next(self._numbers)
-        self._waiting[batch] = number
-        self._tasks[number].put((batch, indices))
+        try:
+            task = pickle.dumps(indices)  # here: in the queue's own thread an error would be printed, and lost
+        except Exception as error:
+            what = f"the sampler gave {described(indices)}, which cannot be sent to a worker process"
+            raise RuntimeError(explain(what, str(here()), f"{type(error).__name__}: {error}")) from error
+        try:
+            number = next(worker for worker in self._turn if worker in self._alive)
+            self._waiting[self._next_in] = number, indices
+            self._tasks[number].put((self._next_in, task))
+            self._next_in += 1
+        except BaseException:
+            self._end(INTERRUPTED)  # nobody knows what was asked for
+            raise
 
     def _next(self) -> Any:
         while True:
+            if self._error is not None:
+                raise RuntimeError(self._error)
             if self._next_out not in self._waiting:
                 if not self._persistent:
                     self._finalizer()
                 raise StopIteration
             while self._next_out not in self._arrived:
                 self._receive()
-            value = self._arrived.pop(self._next_out)
-            worker = self._waiting.pop(self._next_out)
+            worker, indices = self._waiting[self._next_out]
+            value = unpacked(self._arrived[self._next_out], worker, indices)
+            del self._arrived[self._next_out], self._waiting[self._next_out]
             self._next_out += 1
             if isinstance(value, Exhausted):
                 self._alive.discard(worker)
@@ -304,62 +336,133 @@ class Workers(Pass):
             return value
 
     def _receive(self) -> None:
-        """Wait for one batch; a worker that died in the meantime is an error that names it."""
+        """Wait for a batch; a worker that died in the meantime is an error that names it."""
         start = time.monotonic()
-        while True:
-            try:
-                batch, _, value = self._results.get(timeout=POLL_SECONDS)
-            except queue.Empty:
-                self._check_workers()
-                if self._timeout and time.monotonic() - start > self._timeout:
-                    self._finalizer()
-                    raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None
-                continue
-            self._arrived[batch] = value
-            return
+        while not (ready := wait(self._readers, POLL_SECONDS)):
+            self._check_workers()
+            if self._timeout and time.monotonic() - start > self._timeout:
+                raise self._end(f"DataLoader timed out after {self._timeout} seconds")
+        for reader in ready:
+            self._read(reader)
 
-    def _check_workers(self) -> None:
-        dead = [(i, process) for i, process in enumerate(self._processes) if not process.is_alive()]
-        if not dead:
-            return
-        self._finalizer()
-        names = ", ".join(f"{i} (pid {process.pid}, {_ending(process.exitcode)})" for i, process in dead)
-        pids = ", ".join(str(process.pid) for _, process in dead)
-        raise RuntimeError(
-            explain(
-                f"DataLoader worker (pid(s) {pids}) exited unexpectedly",
-                str(here()),
-                f"worker {names} ended before it gave its batch",
-                "run with num_workers=0 to see the error in this process",
-            )
+    def _read(self, reader: Any) -> None:
+        try:
+            answer = reader.recv_bytes()
+        except (EOFError, OSError):  # it died, perhaps in the middle of a batch
+            worker = self._readers.index(reader)
+            self._processes[worker].join(1.0)
+            self._check_workers(silent=worker)
+            raise
+        except BaseException:
+            self._end(INTERRUPTED)  # the rest of the batch would be read as the next one
+            raise
+        batch = NUMBER.unpack_from(answer)[0]
+        if batch in self._waiting:  # else it is of an earlier pass
+            self._arrived[batch] = answer
+
+    def _check_workers(self, silent: int | None = None) -> None:
+        """An error if a worker died, or closed its pipe."""
+        gone = [i for i, process in enumerate(self._processes) if i == silent or not process.is_alive()]
+        if gone:
+            raise self._end(self._told(gone))
+
+    def _told(self, gone: list[int]) -> str:
+        """What is known of workers that died, in PyTorch's words first."""
+        ends = [(i, self._processes[i].pid, self._processes[i].exitcode) for i in gone]
+        missing = [each for batch, each in self._waiting.items() if batch not in self._arrived]
+        asked = {i: [named(indices) for worker, indices in missing if worker == i][:4] for i in gone}
+        killed = any(code == -9 for _, _, code in ends)
+        memory = "the system kills processes when memory runs out: use fewer workers or smaller batches; "
+        return explain(
+            f"DataLoader worker (pid(s) {', '.join(str(pid) for _, pid, _ in ends)}) exited unexpectedly: "
+            + "; ".join(f"worker (pid {pid}) {_in_pytorchs_words(code)}" for _, pid, code in ends),
+            str(here()),
+            "; ".join(
+                f"worker {i} (pid {pid}, {_ending(code)}) still had to give {' and '.join(asked[i]) or 'nothing'}"
+                for i, pid, code in ends
+            ),
+            memory * killed + "run with num_workers=0 to see the error in this process",
         )
+
+    def _end(self, why: str) -> RuntimeError:
+        """End the workers; whoever asks for more is told why there is none."""
+        if self._error is None:
+            self._error = why
+        self._finalizer()
+        return RuntimeError(why)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the processes are gone."""
+        return not self._finalizer.alive
 
     def __len__(self) -> int:
         return int(self._length())
 
 
-def _ending(code: int) -> str:
+def _not_sent(loader: Any, method: str, error: Exception) -> str:
+    """Which part of a loader a process that starts anew cannot be given."""
+    parts = {name: getattr(loader, name) for name in ("collate_fn", "worker_init_fn", "dataset")}
+    bad = {name: value for name, value in parts.items() if not can_be_sent(value)} or {"dataset": loader.dataset}
+    return explain(
+        "; ".join(f"{name} is {described(value)}" for name, value in bad.items())
+        + f": it cannot be sent to a worker process that is started by {method}",
+        str(here()),
+        f"{type(error).__name__}: {error}",
+        "define functions and classes at the top of a module, or use multiprocessing_context='fork'",
+    )
+
+
+def unpacked(answer: bytes, worker: int, indices: Any) -> Any:
+    """What a worker sent after the number of the batch; an error in the making of it is one of the worker's."""
+    try:
+        return pickle.loads(memoryview(answer)[NUMBER.size :])
+    except Exception as error:
+        return Failure.of(error, f"unpickling what DataLoader worker process {worker} sent for {named(indices)}")
+
+
+def _ending(code: int | None) -> str:
     """How a process ended, by its exit code: a negative one is the signal that killed it.
 
     >>> _ending(-9), _ending(3)
     ('killed by signal 9, SIGKILL', 'exit code 3')
     """
+    if code is None:
+        return "alive, but its pipe is closed"
     if code >= 0:
         return f"exit code {code}"
     name = next((f", {each.name}" for each in signal.Signals if each == -code), "")
     return f"killed by signal {-code}{name}"
 
 
-def stop(processes: list[Any], tasks: list[Any]) -> None:
+def _in_pytorchs_words(code: int | None) -> str:
+    """
+    >>> _in_pytorchs_words(-9), _in_pytorchs_words(3)
+    ('is killed by signal: Killed', 'exited unexpectedly with exit code 3')
+    """
+    if code is None:
+        return "closed its pipe"
+    return (
+        f"is killed by signal: {signal.strsignal(-code)}" if code < 0 else f"exited unexpectedly with exit code {code}"
+    )
+
+
+def stop(owner: int, processes: list[Any], tasks: list[Any], readers: list[Any]) -> None:
     """End the workers: ask, wait a moment, then make them."""
+    if os.getpid() != owner:  # a copy in a forked process: they are not its workers
+        return
+    for reader in readers:
+        reader.close()  # who waits for a reader is told that there is none
     for each in tasks:
         with suppress(OSError, ValueError):
             each.put(None)
-    for process in processes:
-        process.join(timeout=1.0)
-        for force in (process.terminate, process.kill):
-            if process.is_alive():
-                force()
-                process.join(timeout=1.0)
+    for force, seconds in ((None, 1.0), ("terminate", 1.0), ("kill", 10.0)):
+        left = [process for process in processes if process.is_alive()]
+        end = time.monotonic() + seconds
+        for process in left:
+            if force:
+                getattr(process, force)()
+        for process in left:
+            process.join(max(0.0, end - time.monotonic()))
     for each in tasks:
         each.close()
