@@ -1,10 +1,13 @@
 """GradScaler: a loss is scaled up so that small gradients survive in short floats, and gradients down again."""
 
+from operator import setitem
 from typing import Any
 
 import numpy as np
 
 from pellucid.core import modes
+from pellucid.core.commit import together
+from pellucid.core.inplace import is_plain, scaling
 from pellucid.core.primitive import BOUND
 from pellucid.core.provenance import warn
 from pellucid.core.tensor import Tensor
@@ -60,14 +63,19 @@ class GradScaler:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         if stage == STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        bad = False
+        key, factor = id(optimizer), 1.0 / self._scale
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        if is_plain(grads):
+            bad = not all(_stays_finite(grad.array, factor) for grad in grads)
+            noted = [(setitem, self._stages, key, UNSCALED), (setitem, self._found, key, bad)]
+            together([*scaling(grads, factor, "mul_"), *noted])
+            return
         with modes.no_grad():
-            for group in optimizer.param_groups:
-                for parameter in group["params"]:
-                    if parameter.grad is not None:
-                        parameter.grad.mul_(1.0 / self._scale)
-                        bad = bad or not bool(np.isfinite(parameter.grad.array).all())
-        self._stages[id(optimizer)], self._found[id(optimizer)] = UNSCALED, bad
+            for grad in grads:
+                grad.mul_(factor)
+        bad = not all(bool(np.isfinite(grad.array).all()) for grad in grads)
+        self._stages[key], self._found[key] = UNSCALED, bad
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Let the optimizer step if all its gradients are finite."""
@@ -87,18 +95,22 @@ class GradScaler:
         """Make the scale smaller after a step that was left out, larger after many that were not."""
         if not self._enabled:
             return
+        scale, tracker = self._scale, self._growth_tracker
         if new_scale is not None:
-            self._scale = float(new_scale)
+            scale = float(new_scale)
         elif not self._found:
             raise AssertionError("No inf checks were recorded prior to update.")
         elif any(self._found.values()):
-            self._scale, self._growth_tracker = self._scale * self._backoff_factor, 0
+            scale, tracker = scale * self._backoff_factor, 0
         else:
-            self._growth_tracker += 1
-            if self._growth_tracker == self._growth_interval:
-                self._scale, self._growth_tracker = self._scale * self._growth_factor, 0
-        self._stages.clear()
-        self._found.clear()
+            tracker += 1
+            if tracker == self._growth_interval:
+                scale, tracker = scale * self._growth_factor, 0
+        self._become(_scale=scale, _growth_tracker=tracker, _stages={}, _found={})
+
+    def _become(self, **attributes: Any) -> None:
+        """Take new attributes, all in one call: Ctrl-C comes before or after."""
+        self.__dict__.update(attributes)
 
     def get_scale(self) -> float:
         """The scale, 1 when the scaler is disabled."""
@@ -147,6 +159,13 @@ class GradScaler:
             return
         if not state_dict:
             raise RuntimeError("The source state dict is empty: it was saved from a disabled instance of GradScaler.")
-        self._scale, self._growth_tracker = float(state_dict["scale"]), int(state_dict["_growth_tracker"])
-        self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
-        self._growth_interval = state_dict["growth_interval"]
+        self._become(
+            _scale=float(state_dict["scale"]), _growth_tracker=int(state_dict["_growth_tracker"]),
+            _growth_factor=state_dict["growth_factor"], _backoff_factor=state_dict["backoff_factor"],
+            _growth_interval=state_dict["growth_interval"],
+        )  # fmt: skip
+
+
+def _stays_finite(array: np.ndarray, factor: float) -> bool:
+    """Whether an array has finite numbers only, also when it is multiplied; by up to 1 that changes nothing."""
+    return bool(np.isfinite(array if factor <= 1 else array * factor).all())

@@ -53,54 +53,57 @@ class Adafactor(Blockwise):
     def _slots(self, group: Group) -> tuple[str, ...]:
         return ()
 
-    def _initialised(self, p: Tensor, group: Group) -> bool:
+    def _missing(self, p: Tensor, group: Group, state: dict[str, Any]) -> dict[str, Tensor]:
         if p.array.dtype.kind == "c":
             raise RuntimeError("Adafactor does not support complex parameters")
-        new = super()._initialised(p, group)
-        if not self.state[p]:
-            self._refuse_new_state("Adafactor.step")
-            shape, zeros = p.array.shape, lambda shape: wrap(np.zeros(shape, p.array.dtype))
-            state = self.state[p]
-            state["step"] = counter()
-            if len(shape) > 1:
-                state["row_var"] = zeros((*shape[:-1], 1))
-                state["col_var"] = zeros((*shape[:-2], 1, shape[-1]))
-            else:
-                state["variance"] = zeros(shape)
-        return new
+        if state:
+            return {}
+        shape, zeros = p.array.shape, lambda shape: wrap(np.zeros(shape, p.array.dtype))
+        if len(shape) <= 1:
+            return {"step": counter(), "variance": zeros(shape)}
+        return {
+            "step": counter(),
+            "row_var": zeros((*shape[:-1], 1)),
+            "col_var": zeros((*shape[:-2], 1, shape[-1])),
+        }
 
     def _update(self, block: Block, group: Group) -> None:
-        (parameter,) = block.parameters
-        lr, (eps1, eps2), decay = number(group["lr"]), group["eps"], group["weight_decay"]
-        eps1 = np.finfo(block.dtype).eps if eps1 is None else eps1
+        """The direction is worked out here, before anything is written: how far to go depends on its length."""
+        lr, (eps1, eps2), decay = number(group["lr"]), group["eps"], number(group["weight_decay"])
+        eps1 = float(np.finfo(block.dtype).eps) if eps1 is None else number(eps1)
+        larger, smaller = (np.maximum, np.minimum) if block.traced else (max, min)
         step = block.advance()
-        g = block.gradient(group["maximize"])
+        g = block.gradient_at_once()
+        g = np.negative(g) if group["maximize"] else g
         for p, _, _ in block.parts:
-            size = np.maximum(eps2, root_mean_square(p)) * np.minimum(lr, step**-0.5)
+            size = larger(number(eps2), root_mean_square(p)) * smaller(lr, step**-0.5)
+            direction = _direction(block, g, step ** number(group["beta2_decay"]), eps1).reshape(-1)
+            clipped = larger(1.0, root_mean_square(direction) / number(group["d"]))
             if decay != 0:
                 block.shrink(1 - lr * decay)
-            direction, shape = block.buffer(1), parameter.array.shape
-            self._estimate(parameter, g.reshape(shape), step ** group["beta2_decay"], eps1, direction.reshape(shape))
-            np.maximum(direction, eps1 * eps1, out=direction)
-            np.sqrt(direction, direction)
-            np.divide(g, direction, direction)
-            clipped = np.maximum(1.0, root_mean_square(direction) / group["d"])
             block.add(direction, -size / clipped)
 
-    def _estimate(self, parameter: Tensor, g: np.ndarray, weight: Any, eps1: float, out: np.ndarray) -> None:
-        """Renew the averages and write the square of the gradient that they stand for."""
-        state = self.state[parameter]
-        np.multiply(g, g, out)
-        if g.ndim <= 1:
-            variance = current_array(state["variance"])
-            blend(variance, out, weight)
-            np.copyto(out, variance)
-            return
+
+def _direction(block: Block, g: np.ndarray, weight: Any, eps1: float) -> np.ndarray:
+    """The gradient divided by its usual size, as the averages will tell when this gradient is among them."""
+    (state,) = block.states
+    floor = block.dtype.type(eps1 * eps1)
+    if g.ndim <= 1:
+        g, variance = g.reshape(-1), current_array(state["variance"]).reshape(-1)
+        mean = blended(variance, g * g, weight)
+        block.copy(variance, mean)
+        root = np.sqrt(np.maximum(mean, floor))
+    else:
         rows, columns = current_array(state["row_var"]), current_array(state["col_var"])
-        blend(rows, mean_over(out, -1), weight)
-        blend(columns, mean_over(out, -2), weight)
-        np.multiply(rows, columns, out)
-        np.divide(out, np.maximum(mean_over(rows, -2), eps1), out)
+        square = g * g
+        row, column = (blended(kept, mean_over(square, axis), weight) for kept, axis in ((rows, -1), (columns, -2)))
+        block.copy(rows, row)
+        block.copy(columns, column)
+        row = row / np.maximum(mean_over(row, -2), eps1)
+        # The roots of both factors, not of each product: one pass over the matrix instead of three.
+        root = np.multiply(np.sqrt(row), np.sqrt(column), square)
+        np.maximum(root, np.sqrt(floor), out=root)
+    return np.divide(g, root, root)
 
 
 def mean_over(array: np.ndarray, axis: int) -> np.ndarray:
@@ -117,6 +120,6 @@ def root_mean_square(array: np.ndarray) -> Any:
     return np.sqrt(array.dot(array) / array.size)
 
 
-def blend(kept: np.ndarray, value: np.ndarray, weight: Any) -> None:
-    """kept ← kept + weight·(value − kept)."""
-    np.add(kept, (value - kept) * weight, kept, casting="same_kind")
+def blended(kept: np.ndarray, value: np.ndarray, weight: Any) -> np.ndarray:
+    """kept + weight·(value − kept)."""
+    return kept + (value - kept) * weight

@@ -1,6 +1,7 @@
 """Blockwise: an optimizer that writes one kernel, `_update(block, group)`; all of them are, but LBFGS.
 
-The blocks are kept from step to step: a step allocates nothing, it only looks whether everything is as it was.
+The blocks are kept from step to step: a step allocates nothing, it only looks whether everything is as it was. Then
+the kernels write down what is to be done for each block, and all of it is done in one call into C.
 """
 
 import operator
@@ -11,7 +12,9 @@ import numpy as np
 
 from pellucid.core import modes
 from pellucid.core.aliasing import note_writes, tick
-from pellucid.core.inplace import check_writable
+from pellucid.core.blas import one_thread
+from pellucid.core.commit import Call, together, undoing
+from pellucid.core.inplace import check_memory, check_writable
 from pellucid.core.kinds import Kind
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor, wrap
@@ -21,6 +24,7 @@ from pellucid.optim._recorded import RecordedBlock, recorded_options
 from pellucid.optim.optimizer import Group, Optimizer, called, counter, tell_written
 
 ndarray = np.ndarray
+States = dict[Tensor, dict[str, Any]]  # of parameters: the state that a step makes
 
 SMALL = 8192  # elements: up to this size joining costs less than the calls it saves (measured break-even near 16 000)
 JOINED = 32768  # elements that are joined at most: more would not stay in the cache
@@ -45,117 +49,163 @@ class Blockwise(Optimizer):
         return 0.0
 
     def _update(self, block: Block, group: Group) -> None:
-        """One step for a block: reads `block.gradient`, changes `block.slots`, calls `block.add`."""
+        """Write down one step for a block in `block.calls`, from the gradient by way of the slots to the parameters.
+
+        Whatever it reads itself (numbers, counters) is as it was before the step; nothing is changed here.
+        """
         raise NotImplementedError
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Change every parameter that has a gradient by one step; a closure computes the loss anew before."""
+        """Change every parameter that has a gradient by one step; a closure computes the loss anew before.
+
+        All or nothing: Ctrl-C or an error leaves parameters and state as they were before the step, or as after it.
+        """
         loss = called(closure)
         if self.defaults.get("differentiable"):
             self._step_recorded()
             return loss
-        ready = [(block, group) for i, group in enumerate(self.param_groups) for block in self._ready(i, group)]
-        name = f"{type(self).__name__}.step"
-        note_writes([write for block, _ in ready for write in block.writes], name)
-        for block, group in ready:
-            self._update(block, group)
-            if block.fresh or block.staged:
-                block.finish()
+        calls: list[Call] = []
+        blocks: list[Block] = []
+        new: States = {}
+        traced = modes.current().tracer is not None
+        try:
+            for i, group in enumerate(self.param_groups):
+                for block in self._ready(i, group, traced, new):
+                    block.calls = calls
+                    self._update(block, group)
+                    if block.fresh or block.staged:
+                        block.finish()
+                    blocks.append(block)
+                    if self._repeats:  # the next block may have to begin with what this one leaves
+                        run(calls, traced, block.few)
+                        calls.clear()
+            if new:
+                calls += self._kept(new)
+            note_writes([write for block in blocks for write in block.writes], self._name)
+            run(calls, traced, False not in [block.few for block in blocks])
+        finally:
+            calls.clear()  # it holds the gradients
         if modes.MODE.get() is not None:
-            tell_written([p for block, _ in ready for p in block.parameters], name)
+            tell_written([p for block in blocks for p in block.parameters], self._name)
         return loss
 
     def _step_recorded(self) -> None:
         """The step as operations on tensors, so that gradients flow through it."""
-        name = f"{type(self).__name__}.step"
+        new: States = {}
+        blocks: list[RecordedBlock] = []
         with modes.recording(True):
             for group in self.param_groups:
                 options = recorded_options(group)
                 for p in (p for p in group["params"] if p._grad is not None):
-                    check_writable(p, name)
-                    new = self._initialised(p, group)
-                    block = RecordedBlock(p, self.state[p], self._slots(group), self._counters(), name)
-                    block.fresh = new
+                    check_writable(p, self._name)
+                    state, fresh = self._initialised(p, group, new)
+                    block = RecordedBlock(p, state, self._slots(group), self._counters(), self._name, blocks)
+                    block.fresh = fresh
                     self._update(block, options)
+                    run(block.calls, traced=True, few=True)
+                    blocks.append(block)
+            undo = undoing([*(call for block in blocks for call in block.before()), *self._unkept()])
+            try:
+                for block in blocks:
                     block.finish()
+                together(self._kept(new))
+            except BaseException:
+                undo()
+                raise
 
     # --- which blocks there are
 
     def _prepare(self) -> None:
         super()._prepare()
         self._plans, self._pool, self._born = {}, Pool(), tick()
+        self._name = f"{type(self).__name__}.step"
+        self._repeats = False  # whether a group has a parameter twice
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._plans = {}
-        for group in self.param_groups:
-            for kept in [self.state[p] for p in group["params"] if p in self.state]:
+        for group in state["param_groups"]:
+            for kept in [state["state"][p] for p in group["params"] if p in state["state"]]:
                 for name in self._counters():
                     if name in kept and not isinstance(kept[name], Tensor):  # PyTorch kept Python numbers once
                         kept[name] = counter(float(kept[name]))
+        super().__setstate__({**state, "_plans": {}})
 
-    def _ready(self, index: int, group: Group) -> list[Block]:
-        """The blocks of a group's parameters that have gradients."""
+    def _ready(self, index: int, group: Group, traced: bool, new: States) -> list[Block]:
+        """The blocks of a group's parameters that have gradients; state that had to be made goes into `new`."""
         plan = self._plans.get(index)
         slots = self._slots(group)
         if plan is None or plan.slots != slots or not plan.is_for(group["params"]):
             plan = self._plans[index] = Plan(group["params"], slots, self.joins)
-        traced = modes.current().tracer is not None
+            self._repeats = any(plan.repeats for plan in self._plans.values())
         ready = []
         for i, block in enumerate(plan.blocks):
             if block is not None and not traced and block.is_current(self.state):
                 ready.append(block)
                 continue
-            together = plan.parts[i]
-            made = self._made([p for p in together if p._grad is not None], group, len(together))
-            whole = len(made) == 1 and len(made[0].parameters) == len(together) and made[0].lasting
+            part = plan.parts[i]
+            made = self._made([p for p in part if p._grad is not None], group, len(part), new)
+            whole = len(made) == 1 and len(made[0].parameters) == len(part) and made[0].lasting
             plan.blocks[i] = made[0] if whole else None
             ready += made
         return ready
 
-    def _made(self, params: list[Tensor], group: Group, wanted: int) -> list[Block]:
+    def _made(self, params: list[Tensor], group: Group, wanted: int, new: States) -> list[Block]:
         """New blocks for parameters: one for all if nothing speaks against it, otherwise one for each."""
-        fresh = [self._initialised(p, group) for p in params]
-        states = [self.state.get(p, NOTHING) for p in params]
+        found = [self._initialised(p, group, new) for p in params]
+        states, fresh = [state for state, _ in found], [is_fresh for _, is_fresh in found]
         names = self._slots(group), self._counters()
         if 1 < len(params) == wanted and len(set(fresh)) == 1 and _alike(params, states, names):
             blocks = [Block(params, states, *names, self._pool)]
         else:
             blocks = [Block([p], [state], *names, self._pool) for p, state in zip(params, states, strict=True)]
-        for block, new in zip(blocks, fresh, strict=False):
-            block.fresh = new
+        for block, is_fresh in zip(blocks, fresh, strict=False):
+            block.fresh = is_fresh
         return blocks
 
-    def _initialised(self, p: Tensor, group: Group) -> bool:
-        """Give a parameter the state it needs and has not got; tells whether it was new."""
-        name = f"{type(self).__name__}.step"
+    def _initialised(self, p: Tensor, group: Group, new: States) -> tuple[dict[str, Any], bool]:
+        """The state of a parameter, and whether it begins with this step; what is missing is made, in `new`."""
         if isinstance(p.array, Kind):
-            p.array.concrete(name)
-        with modes.recording(False):
-            check_writable(p, name)
+            p.array.concrete(self._name)
+        check_memory(p, self._name)
+        state = new.get(p) or self.state.get(p, NOTHING)
+        missing = self._missing(p, group, state)
+        if missing:
+            self._refuse_new_state()
+            state = new[p] = {**state, **missing}
+        return state, not missing.keys().isdisjoint(self._slots(group))
+
+    def _missing(self, p: Tensor, group: Group, state: dict[str, Any]) -> dict[str, Tensor]:
+        """The state that a parameter needs and has not got."""
         slots = self._slots(group)
         if not slots:
-            return False
-        state = self.state[p]
-        new = False
-        if any(state.get(key) is None for key in (*self._counters(), *slots)):
-            self._refuse_new_state(name)
-        for key in self._counters():
-            if key not in state:
-                state[key] = counter(self._first(key, group))
-        for key in slots:
-            if state.get(key) is None:
-                state[key] = wrap(_filled(p.array.shape, p.array.dtype, self._first(key, group)))
-                new = True
-        return new
+            return {}
+        numbers = {key: counter(self._first(key, group)) for key in self._counters() if key not in state}
+        arrays = {
+            key: wrap(_filled(p.array.shape, p.array.dtype, self._first(key, group)))
+            for key in slots
+            if state.get(key) is None
+        }
+        return {**numbers, **arrays}
 
-    def _refuse_new_state(self, name: str) -> None:
+    def _kept(self, new: States) -> list[Call]:
+        """The calls that put new state where it belongs; a dictionary that is there stays the same one."""
+        unknown = {p: state for p, state in new.items() if p not in self.state}
+        known = [(self.state[p].update, state) for p, state in new.items() if p in self.state]
+        return [(self.state.update, unknown), *known]
+
+    def _unkept(self) -> list[Call]:
+        """The calls that take new state away again."""
+        calls: list[Call] = [(self.state.clear,), (self.state.update, dict(self.state))]
+        for state in self.state.values():
+            calls += [(state.clear,), (state.update, dict(state))]
+        return calls
+
+    def _refuse_new_state(self) -> None:
         """A captured program would make state anew at every replay: right only if it makes the optimizer too."""
         tracer = modes.current().tracer
         if tracer is not None and self._born < tracer.born:
             raise CaptureError(
                 explain(
-                    f"{name}: the optimizer makes its state in this step",
+                    f"{self._name}: the optimizer makes its state in this step",
                     str(here()),
                     "the program would do so at every replay: averages, momentum and counters would start again",
                     "take one step before the capture",
@@ -168,6 +218,18 @@ def _filled(shape: tuple[int, ...], dtype: np.dtype, value: float) -> ndarray:
     return np.full(shape, complex(value, value) if dtype in REAL else value, dtype)
 
 
+def run(calls: list[Call], traced: bool, few: bool) -> None:
+    """Run the calls of a step; those that a capture writes down, or that are recorded, are calls of Python.
+
+    `few`: no parameter has so many elements that BLAS would wake its threads.
+    """
+    if traced:
+        for function, *arguments in calls:
+            function(*arguments)
+    else:
+        together(calls if few else one_thread.around(calls))
+
+
 class Plan:
     """How the parameters of a group are divided into blocks, and the blocks as far as they are made."""
 
@@ -175,6 +237,7 @@ class Plan:
         self.params, self.slots = list(params), slots  # an option that changes may ask for other slots
         self.parts = _divided(self.params, joins)
         self.blocks: list[Block | None] = [None] * len(self.parts)
+        self.repeats = len({id(p) for p in params}) < len(params)
 
     def is_for(self, params: list[Tensor]) -> bool:
         """Whether a group still has the parameters it had."""

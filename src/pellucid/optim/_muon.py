@@ -6,7 +6,7 @@ import numpy as np
 
 from pellucid.core.tensor import Tensor
 from pellucid.dtypes import bfloat16
-from pellucid.optim._block import Block, average, axpy, number, scale
+from pellucid.optim._block import Block, number
 from pellucid.optim._blockwise import Blockwise
 from pellucid.optim.optimizer import Group, ParamsT
 
@@ -61,26 +61,23 @@ class Muon(Blockwise):
     def _counters(self) -> tuple[str, ...]:
         return ()
 
-    def _initialised(self, p: Tensor, group: Group) -> bool:
+    def _missing(self, p: Tensor, group: Group, state: dict[str, Any]) -> dict[str, Tensor]:
         if p.array.dtype.kind == "c":
             raise RuntimeError("Muon does not support complex parameters")
-        return super()._initialised(p, group)
+        return super()._missing(p, group, state)
 
     def _update(self, block: Block, group: Group) -> None:
-        lr, momentum = number(group["lr"]), group["momentum"]
-        g = block.gradient()
-        (velocity,), direction = block.slots, block.buffer(1)
-        average(velocity, g, momentum)
-        np.copyto(direction, velocity)
+        """The direction is worked out here, not written down as calls: it takes long, and Ctrl-C is to be heard."""
+        lr, momentum = number(group["lr"]), number(group["momentum"])
+        matrix = block.gradient_at_once()
+        (velocity,), g, (rows, columns) = block.slots, matrix.reshape(-1), matrix.shape
+        ahead = momentum * velocity + (1 - momentum) * g
         if group["nesterov"]:
-            scale(momentum, direction)
-            axpy(1 - momentum, g, direction)
-        rows, columns = block.parameters[0].array.shape
-        matrix = orthogonalised(
-            direction.reshape(rows, columns), group["ns_coefficients"], group["ns_steps"], group["eps"]
-        )
-        np.copyto(direction, matrix.reshape(-1))
-        block.shrink(1 - lr * group["weight_decay"])
+            ahead = momentum * ahead + (1 - momentum) * g
+        matrix = orthogonalised(ahead.reshape(rows, columns), group["ns_coefficients"], group["ns_steps"], group["eps"])
+        block.average(velocity, g, momentum)
+        block.shrink(1 - lr * number(group["weight_decay"]))
+        direction = matrix.astype(block.dtype, copy=False).reshape(-1)
         block.add(direction, -lr * _adjustment(group["adjust_lr_fn"], rows, columns))
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.optim._block import Block, average_square, number
+from pellucid.optim._block import Block, number
 from pellucid.optim._blockwise import Blockwise
 from pellucid.optim._checks import check_implementation, check_learning_rate, check_not_negative
 from pellucid.optim.optimizer import Group, ParamsT
@@ -43,16 +43,18 @@ class Adadelta(Blockwise):
         return "square_avg", "acc_delta"
 
     def _update(self, block: Block, group: Group) -> None:
-        rho, eps = number(group["rho"]), group["eps"]
-        g = block.gradient(group["maximize"], group["weight_decay"])
+        rho, eps = number(group["rho"]), number(group["eps"])
+        g = block.gradient(group["maximize"], number(group["weight_decay"]))
         (square, steps), scratch, delta = block.slots, block.buffer(1), block.buffer(2)
         block.advance()
-        average_square(square, g, rho, scratch)
-        np.add(square, eps, scratch)
-        np.sqrt(scratch, scratch)
-        np.add(steps, eps, delta)
-        np.sqrt(delta, delta)
-        np.divide(delta, scratch, delta)
-        np.multiply(delta, g, delta)
-        average_square(steps, delta, rho, scratch)
+        block.average_square(square, g, rho, scratch)
+        block.calls += [
+            (np.add, square, eps, scratch),
+            (np.sqrt, scratch, scratch),
+            (np.add, steps, eps, delta),
+            (np.sqrt, delta, delta),
+            (np.divide, delta, scratch, delta),
+            (np.multiply, delta, g, delta),
+        ]
+        block.average_square(steps, delta, rho, scratch)
         block.add(delta, -number(group["lr"]))

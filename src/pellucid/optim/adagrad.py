@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from pellucid.optim._block import Block, number
-from pellucid.optim._blockwise import Blockwise
+from pellucid.optim._blockwise import Blockwise, States
 from pellucid.optim._checks import check_implementation, check_learning_rate, check_not_negative
 from pellucid.optim.optimizer import Group, ParamsT
 
@@ -41,9 +41,11 @@ class Adagrad(Blockwise):
         }  # fmt: skip
         check_implementation(defaults)
         super().__init__(params, defaults)
+        new: States = {}
         for group in self.param_groups:  # unlike others this optimizer has its state from the beginning
             for p in group["params"]:
-                self._initialised(p, group)
+                self._initialised(p, group, new)
+        self.state.update(new)
 
     def share_memory(self) -> None:
         """Accepted and ignored: memory is not shared between processes."""
@@ -55,11 +57,13 @@ class Adagrad(Blockwise):
         return group["initial_accumulator_value"] if name == "sum" else 0.0
 
     def _update(self, block: Block, group: Group) -> None:
-        g = block.gradient(group["maximize"], group["weight_decay"])
+        g = block.gradient(group["maximize"], number(group["weight_decay"]))
         (total,), scratch = block.slots, block.buffer(1)
-        np.multiply(g, g, scratch)
-        np.add(total, scratch, total)
-        np.sqrt(total, scratch)
-        np.add(scratch, group["eps"], scratch)
-        np.divide(g, scratch, scratch)
-        block.add(scratch, -number(group["lr"]) / (1 + (block.advance() - 1) * group["lr_decay"]))
+        block.calls += [
+            (np.multiply, g, g, scratch),
+            (np.add, total, scratch, total),
+            (np.sqrt, total, scratch),
+            (np.add, scratch, number(group["eps"]), scratch),
+            (np.divide, g, scratch, scratch),
+        ]
+        block.add(scratch, -number(group["lr"]) / (1 + (block.advance() - 1) * number(group["lr_decay"])))

@@ -7,7 +7,7 @@ import numpy as np
 from pellucid.core.tensor import Tensor
 from pellucid.native import MANY, native
 from pellucid.native.words import Array, sqrt
-from pellucid.optim._block import Block, average, average_square, number
+from pellucid.optim._block import Block, number
 from pellucid.optim._blockwise import Blockwise
 from pellucid.optim._checks import check_betas, check_implementation, check_learning_rate, check_not_negative
 from pellucid.optim.optimizer import Group, ParamsT
@@ -66,23 +66,27 @@ class Adam(Blockwise):
         return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
 
     def _update(self, block: Block, group: Group) -> None:
-        lr, decay, decoupled = number(group["lr"]), group["weight_decay"], group["decoupled_weight_decay"]
+        lr, decay, decoupled = number(group["lr"]), number(group["weight_decay"]), group["decoupled_weight_decay"]
         beta1, beta2 = map(number, group["betas"])
         if decoupled and decay != 0:
             block.shrink(1 - lr * decay)
         g = block.gradient(group["maximize"], 0 if decoupled else decay)
         mean, square, scratch = block.slots[0], block.slots[1], block.buffer(1)
         if block.size >= MANY and not group["amsgrad"] and adam_loop.fits(g, mean, square):
-            return _by_loop(block, g, lr, beta1, beta2, group["eps"])
-        average(mean, g, beta1)
-        average_square(square, g, beta2, scratch)
+            return _by_loop(block, g, lr, beta1, beta2, number(group["eps"]))
+        block.average(mean, g, beta1)
+        block.average_square(square, g, beta2, scratch)
         if group["amsgrad"]:
-            square = np.maximum(block.slots[2], square, out=block.slots[2])
+            largest = block.slots[2]
+            block.largest(largest, square)
+            square = largest
         step = block.advance()
         root = (1 - beta2**step) ** 0.5
-        np.sqrt(square, scratch)
-        np.add(scratch, group["eps"] * root, scratch)  # as √v / root + eps, with one pass less
-        np.divide(mean, scratch, scratch)
+        block.calls += [
+            (np.sqrt, square, scratch),
+            (np.add, scratch, number(group["eps"]) * root, scratch),  # as √v / root + eps, with one pass less
+            (np.divide, mean, scratch, scratch),
+        ]
         block.add(scratch, -lr * root / (1 - beta1**step))
 
 
@@ -92,10 +96,11 @@ def _by_loop(block: Block, g: np.ndarray, lr: float, beta1: float, beta2: float,
     root = (1 - beta2**step) ** 0.5
     factor, alone = -lr * root / (1 - beta1**step), len(block.parts) == 1
     target = block.parts[0][0] if alone else block.buffer(1)
-    adam_loop(
+    call = adam_loop.prepared(
         block.size, 1, g, block.slots[0], block.slots[1], target, alone, factor if alone else 1.0,
         beta1, 1 - beta1, beta2, 1 - beta2, eps * root,
     )  # fmt: skip
+    block.calls.append(call)
     if not alone:
         block.add(target, factor)
 

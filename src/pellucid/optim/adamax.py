@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.optim._block import Block, average, number, scale
+from pellucid.optim._block import Block, number
 from pellucid.optim._blockwise import Blockwise
 from pellucid.optim._checks import check_betas, check_implementation, check_learning_rate, check_not_negative
 from pellucid.optim.optimizer import Group, ParamsT
@@ -45,12 +45,11 @@ class Adamax(Blockwise):
 
     def _update(self, block: Block, group: Group) -> None:
         beta1, beta2 = map(number, group["betas"])
-        g = block.gradient(group["maximize"], group["weight_decay"])
+        g = block.gradient(group["maximize"], number(group["weight_decay"]))
         (mean, largest), scratch = block.slots, block.buffer(1)
-        average(mean, g, beta1)
-        np.abs(g, scratch)
-        np.add(scratch, group["eps"], scratch)
-        scale(beta2, largest)
-        np.maximum(largest, scratch, out=largest)
-        np.divide(mean, largest, scratch)
+        block.average(mean, g, beta1)
+        block.calls += [(np.abs, g, scratch), (np.add, scratch, number(group["eps"]), scratch)]
+        block.scale(beta2, largest)
+        block.largest(largest, scratch)
+        block.calls.append((np.divide, mean, largest, scratch))
         block.add(scratch, -number(group["lr"]) / (1 - beta1 ** block.advance()))

@@ -31,6 +31,6 @@ class AdamW(Adam):
         )  # fmt: skip
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:  # state that Adam saved is welcome, its way of decaying is not
+        for group in state["param_groups"]:  # state that Adam saved is welcome, its way of decaying is not
             group["decoupled_weight_decay"] = True
+        super().__setstate__(state)

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pellucid.optim._block import Block, axpy, number
+from pellucid.optim._block import Block, number
 from pellucid.optim._blockwise import Blockwise
 from pellucid.optim._checks import check_implementation, check_learning_rate, check_not_negative
 from pellucid.optim.optimizer import Group, ParamsT
@@ -50,17 +50,17 @@ class ASGD(Blockwise):
         return {"eta": float(group["lr"]), "mu": 1.0}.get(name, 0.0)
 
     def _update(self, block: Block, group: Group) -> None:
-        lr, shrinking = number(group["lr"]), group["lambd"]
-        g = block.gradient(group["maximize"], group["weight_decay"])
+        lr, shrinking = number(group["lr"]), number(group["lambd"])
+        g = block.gradient(group["maximize"], number(group["weight_decay"]))
         eta, mu, step = block.value("eta"), block.value("mu"), block.advance()
         block.shrink(1 - shrinking * eta)
         block.add(g, -eta)
         (mean,), scratch = block.slots, block.buffer(1)
         for p, _, _ in block.parts:
             if not block.traced and mu == 1:
-                np.copyto(mean, p)
+                block.copy(mean, p)
             else:
-                np.subtract(p, mean, scratch)
-                axpy(mu, scratch, mean)
-        block.renew("eta", lambda _: lr / (1 + shrinking * lr * step) ** group["alpha"])
-        block.renew("mu", lambda _: 1 / np.maximum(1, step - group["t0"]))
+                block.calls.append((np.subtract, p, mean, scratch))
+                block.axpy(mu, scratch, mean)
+        block.renew("eta", lambda _: lr / (1 + shrinking * lr * step) ** number(group["alpha"]))
+        block.renew("mu", lambda _: 1 / (np.maximum if block.traced else max)(1, step - number(group["t0"])))

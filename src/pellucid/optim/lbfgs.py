@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from pellucid.core.aliasing import note_writes, record_of
-from pellucid.core.inplace import check_writable
-from pellucid.core.modes import recording
+from pellucid.core.commit import undoing
+from pellucid.core.inplace import as_they_are, check_memory
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.optim._checks import check_learning_rate
 from pellucid.optim._line_search import as_point, strong_wolfe
@@ -53,11 +53,30 @@ class LBFGS(Optimizer):
         return self.param_groups[0]["params"]  # type: ignore[no-any-return]
 
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
-        """Run up to `max_iter` iterations and return the loss from before them."""
+        """Run up to `max_iter` iterations and return the loss from before them.
+
+        If one of them fails or is interrupted, parameters and state are again as before the first.
+        """
+        for p in self._params:
+            check_memory(p, "LBFGS.step")
+        known = {p: (state, dict(state)) for p, state in self.state.items()}
+        undo = undoing(
+            [
+                *as_they_are(self._params),
+                (self.state.clear,),
+                (self.state.update, {p: state for p, (state, _) in known.items()}),
+                *((state.clear,) for state, _ in known.values()),
+                *((state.update, before) for state, before in known.values()),
+            ]
+        )
+        try:
+            return self._step(closure)
+        except BaseException:  # also Ctrl-C, which a closure gives much time for
+            undo()
+            raise
+
+    def _step(self, closure: Callable[[], Any]) -> Any:
         group, state = self.param_groups[0], self.state[self._params[0]]
-        with recording(False):
-            for p in self._params:
-                check_writable(p, "LBFGS.step")
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
         first_loss = called(closure)

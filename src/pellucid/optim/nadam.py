@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.optim._block import Block, average, average_square, axpy, number, scale
+from pellucid.optim._block import Block, number
 from pellucid.optim._blockwise import Blockwise
 from pellucid.optim._checks import check_betas, check_implementation, check_learning_rate, check_not_negative
 from pellucid.optim.optimizer import Group, ParamsT
@@ -51,23 +51,23 @@ class NAdam(Blockwise):
         return 1.0 if name == "mu_product" else 0.0
 
     def _update(self, block: Block, group: Group) -> None:
-        lr, decay, decoupled = number(group["lr"]), group["weight_decay"], group["decoupled_weight_decay"]
+        lr, decay, decoupled = number(group["lr"]), number(group["weight_decay"]), group["decoupled_weight_decay"]
         beta1, beta2 = map(number, group["betas"])
         if decoupled and decay != 0:
             block.shrink(1 - lr * decay)
         g = block.gradient(group["maximize"], 0 if decoupled else decay)
         (mean, square), scratch, direction = block.slots, block.buffer(1), block.buffer(2)
         step = block.advance()
-        momentum, upcoming = (beta1 * (1 - 0.5 * 0.96 ** (at * group["momentum_decay"])) for at in (step, step + 1))
+        slowing = number(group["momentum_decay"])
+        momentum, upcoming = (beta1 * (1 - 0.5 * 0.96 ** (at * slowing)) for at in (step, step + 1))
         product = block.renew("mu_product", lambda kept: kept * momentum)
-        average(mean, g, beta1)
-        average_square(square, g, beta2, scratch)
-        np.copyto(scratch, square)
-        scale(1 / (1 - beta2**step), scratch)
-        np.sqrt(scratch, scratch)
-        np.add(scratch, group["eps"], scratch)
-        np.copyto(direction, g)
-        scale((1 - momentum) / (1 - product), direction)
-        axpy(upcoming / (1 - product * upcoming), mean, direction)
-        np.divide(direction, scratch, direction)
+        block.average(mean, g, beta1)
+        block.average_square(square, g, beta2, scratch)
+        block.copy(scratch, square)
+        block.scale(1 / (1 - beta2**step), scratch)
+        block.calls += [(np.sqrt, scratch, scratch), (np.add, scratch, number(group["eps"]), scratch)]
+        block.copy(direction, g)
+        block.scale((1 - momentum) / (1 - product), direction)
+        block.axpy(upcoming / (1 - product * upcoming), mean, direction)
+        block.calls.append((np.divide, direction, scratch, direction))
         block.add(direction, -lr)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.optim._block import Block, average, average_square, number
+from pellucid.optim._block import Block, number
 from pellucid.optim._blockwise import Blockwise
 from pellucid.optim._checks import check_betas, check_implementation, check_learning_rate, check_not_negative
 from pellucid.optim.optimizer import Group, ParamsT
@@ -45,23 +45,25 @@ class RAdam(Blockwise):
         return "exp_avg", "exp_avg_sq"
 
     def _update(self, block: Block, group: Group) -> None:
-        lr, decay, decoupled = number(group["lr"]), group["weight_decay"], group["decoupled_weight_decay"]
+        lr, decay, decoupled = number(group["lr"]), number(group["weight_decay"]), group["decoupled_weight_decay"]
         beta1, beta2 = map(number, group["betas"])
         if decoupled and decay != 0:
             block.shrink(1 - lr * decay)
         g = block.gradient(group["maximize"], 0 if decoupled else decay)
         (mean, square), scratch = block.slots, block.buffer(1)
-        average(mean, g, beta1)
-        average_square(square, g, beta2, scratch)
+        block.average(mean, g, beta1)
+        block.average_square(square, g, beta2, scratch)
         step = block.advance()
         unbiased = lr / (1 - beta1**step)
         trust = rectification(beta2, step)
         if trust is None:
             block.add(mean, -unbiased)
             return
-        np.sqrt(square, scratch)
-        np.add(scratch, group["eps"], scratch)
-        np.divide(mean, scratch, scratch)
+        block.calls += [
+            (np.sqrt, square, scratch),
+            (np.add, scratch, number(group["eps"]), scratch),
+            (np.divide, mean, scratch, scratch),
+        ]
         block.add(scratch, -unbiased * trust * (1 - beta2**step) ** 0.5)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.optim._block import Block, average, average_square, number, scale
+from pellucid.optim._block import Block, number
 from pellucid.optim._blockwise import Blockwise
 from pellucid.optim._checks import check_implementation, check_learning_rate, check_not_negative
 from pellucid.optim.optimizer import Group, ParamsT
@@ -44,25 +44,25 @@ class RMSprop(Blockwise):
         return ("square_avg", *(name for name, wanted in extra.items() if wanted))
 
     def _update(self, block: Block, group: Group) -> None:
-        lr, alpha, momentum = number(group["lr"]), group["alpha"], group["momentum"]
-        g = block.gradient(group["maximize"], group["weight_decay"])
+        lr, alpha, momentum = number(group["lr"]), number(group["alpha"]), number(group["momentum"])
+        g = block.gradient(group["maximize"], number(group["weight_decay"]))
         square, scratch, size = block.slots[0], block.buffer(1), block.buffer(2)
         block.advance()
-        average_square(square, g, alpha, scratch)
+        block.average_square(square, g, alpha, scratch)
         if group["centered"]:
             mean = block.slots[-1]
-            average(mean, g, alpha)
-            np.multiply(mean, mean, scratch)
-            np.subtract(square, scratch, size)
-            np.sqrt(size, size)
-        else:
-            np.sqrt(square, size)
-        np.add(size, group["eps"], size)
-        np.divide(g, size, size)
+            block.average(mean, g, alpha)
+            block.calls += [(np.multiply, mean, mean, scratch), (np.subtract, square, scratch, size)]
+            square = size
+        block.calls += [
+            (np.sqrt, square, size),
+            (np.add, size, number(group["eps"]), size),
+            (np.divide, g, size, size),
+        ]
         if momentum > 0:
             velocity = block.slots[1]
-            scale(momentum, velocity)
-            np.add(velocity, size, velocity)
+            block.scale(momentum, velocity)
+            block.calls.append((np.add, velocity, size, velocity))
             block.add(velocity, -lr)
         else:
             block.add(size, -lr)

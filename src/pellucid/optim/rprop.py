@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.optim._block import Block
+from pellucid.optim._block import Block, number
 from pellucid.optim._blockwise import Blockwise
 from pellucid.optim._checks import check_implementation, check_learning_rate
 from pellucid.optim.optimizer import Group, ParamsT
@@ -48,22 +48,23 @@ class Rprop(Blockwise):
         return float(group["lr"]) if name == "step_size" else 0.0
 
     def _update(self, block: Block, group: Group) -> None:
-        (shrink, grow), (lowest, highest) = group["etas"], group["step_sizes"]
+        shrink, grow, lowest, highest = map(number, (*group["etas"], *group["step_sizes"]))
         g = block.gradient(group["maximize"])
         (before, size), scratch = block.slots, block.buffer(1)
         kept, turned = block.buffer(2, BOOL), block.buffer(3, BOOL)
         block.advance()
-        np.multiply(g, before, scratch)
-        np.greater(scratch, 0, kept)  # neither: the first step, or held back by the last one
-        np.less(scratch, 0, turned)
-        np.copyto(scratch, 1)
-        np.copyto(scratch, grow, where=kept)
-        np.copyto(scratch, shrink, where=turned)
-        np.multiply(size, scratch, size)
-        np.maximum(size, lowest, out=size)
-        np.minimum(size, highest, out=size)
-        np.copyto(before, g)
-        np.copyto(before, 0, where=turned)  # an element that turned stays where it is for one step
-        np.sign(before, scratch)
-        np.multiply(scratch, size, scratch)
+        block.calls += [
+            (np.multiply, g, before, scratch),
+            (np.greater, scratch, 0, kept),  # neither: the first step, or held back by the last one
+            (np.less, scratch, 0, turned),
+        ]
+        block.copy(scratch, 1)
+        block.copy(scratch, grow, where=kept)
+        block.copy(scratch, shrink, where=turned)
+        block.calls.append((np.multiply, size, scratch, size))
+        block.largest(size, lowest)
+        block.smallest(size, highest)
+        block.copy(before, g)
+        block.copy(before, 0, where=turned)  # an element that turned stays where it is for one step
+        block.calls += [(np.sign, before, scratch), (np.multiply, scratch, size, scratch)]
         block.add(scratch, -1)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pellucid.optim._block import Block, axpy, number, scale
+from pellucid.optim._block import Block, number
 from pellucid.optim._blockwise import Blockwise
 from pellucid.optim._checks import check_implementation, check_learning_rate, check_not_negative
 from pellucid.optim.optimizer import Group, ParamsT
@@ -54,8 +54,8 @@ class SGD(Blockwise):
         if block.fresh:
             block.begin(velocity, g)
         else:
-            scale(momentum, velocity)
-            axpy(1 - group["dampening"], g, velocity)
+            block.scale(momentum, velocity)
+            block.axpy(1 - number(group["dampening"]), g, velocity)
         if group["nesterov"]:
             block.add(g, -lr)
             block.add(velocity, -lr * momentum)

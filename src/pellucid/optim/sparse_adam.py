@@ -1,12 +1,13 @@
 """SparseAdam: Adam that changes only the rows of a table that were looked up."""
 
+from operator import setitem
 from typing import Any
 
 import numpy as np
 
-from pellucid.core import modes
 from pellucid.core.aliasing import note_writes, record_of
-from pellucid.core.inplace import check_writable
+from pellucid.core.commit import Call, together
+from pellucid.core.inplace import check_memory
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.errors import explain
@@ -48,28 +49,39 @@ class SparseAdam(Optimizer):
         """Change the rows that have a gradient by one step; a closure computes the loss anew before."""
         loss = called(closure)
         ready = [(p, _rows(p), group) for group in self.param_groups for p in group["params"] if p._grad is not None]
-        with modes.recording(False):
-            for p, _, _ in ready:
-                check_writable(p, NAME)
-        note_writes([record_of(p.array) for p, _, _ in ready], NAME)
+        calls: list[Call] = []
+        new: dict[Tensor, dict[str, Any]] = {}
         for p, rows, group in ready:
-            self._update(p, rows, group)
+            check_memory(p, NAME)
+            state = new.get(p) or self.state.get(p) or new.setdefault(p, _first_state(p))
+            calls += _update(p, rows, state, group)
+        calls += [(self.state.update, new)]
+        note_writes([record_of(p.array) for p, _, _ in ready], NAME)
+        together(calls)
         tell_written([p for p, _, _ in ready], NAME)
         return loss
 
-    def _update(self, p: Tensor, rows: np.ndarray, group: Group) -> None:
-        state = self.state[p]
-        if not state:
-            state.update(step=0, exp_avg=wrap(np.zeros_like(p.array)), exp_avg_sq=wrap(np.zeros_like(p.array)))
-        state["step"] += 1
-        beta1, beta2 = (number(beta) for beta in group["betas"])
-        g = p._grad.array[rows]  # type: ignore[union-attr]
-        g = -g if group["maximize"] else g
-        first, second = state["exp_avg"].array, state["exp_avg_sq"].array
-        first[rows] += (g - first[rows]) * (1 - beta1)
-        second[rows] += (g * g - second[rows]) * (1 - beta2)
-        size = number(group["lr"]) * (1 - beta2 ** state["step"]) ** 0.5 / (1 - beta1 ** state["step"])
-        p.array[rows] -= size * (first[rows] / (np.sqrt(second[rows]) + group["eps"]))
+
+def _first_state(p: Tensor) -> dict[str, Any]:
+    return {"step": 0, "exp_avg": wrap(np.zeros_like(p.array)), "exp_avg_sq": wrap(np.zeros_like(p.array))}
+
+
+def _update(p: Tensor, rows: np.ndarray, state: dict[str, Any], group: Group) -> list[Call]:
+    """The calls that change the rows of a parameter and of its state; what they will be is worked out here."""
+    beta1, beta2 = (number(beta) for beta in group["betas"])
+    g = p._grad.array[rows]  # type: ignore[union-attr]
+    g = -g if group["maximize"] else g
+    first, second, step = state["exp_avg"].array, state["exp_avg_sq"].array, state["step"] + 1
+    mean = first[rows] + (g - first[rows]) * (1 - beta1)
+    square = second[rows] + (g * g - second[rows]) * (1 - beta2)
+    size = number(group["lr"]) * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
+    moved = p.array[rows] - size * (mean / (np.sqrt(square) + group["eps"]))
+    return [
+        (setitem, first, rows, mean.astype(first.dtype, copy=False)),
+        (setitem, second, rows, square.astype(second.dtype, copy=False)),
+        (setitem, p.array, rows, moved.astype(p.array.dtype, copy=False)),
+        (setitem, state, "step", step),
+    ]
 
 
 def _rows(p: Tensor) -> np.ndarray:

@@ -6,7 +6,9 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
-from pellucid.core.modes import no_grad
+from pellucid.core.commit import together
+from pellucid.core.inplace import copying, is_plain
+from pellucid.core.modes import apart, no_grad
 from pellucid.core.tensor import Tensor
 from pellucid.nn.modules.batchnorm import _BatchNorm
 from pellucid.nn.modules.module import Module
@@ -57,12 +59,12 @@ def get_swa_avg_fn() -> Average:
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Averages:
     """The exponential moving average of a list of parameters, in place."""
-    return _of_lists(get_ema_avg_fn(decay), lambda _: 1 - decay)
+    return _OfLists(get_ema_avg_fn(decay), lambda _: 1 - decay)
 
 
 def get_swa_multi_avg_fn() -> Averages:
     """The plain average of a list of parameters, in place."""
-    return _of_lists(get_swa_avg_fn(), lambda num_averaged: 1 / (float(num_averaged) + 1))
+    return _OfLists(get_swa_avg_fn(), lambda num_averaged: 1 / (float(num_averaged) + 1))
 
 
 def _check_decay(decay: float) -> None:
@@ -70,16 +72,37 @@ def _check_decay(decay: float) -> None:
         raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
 
 
-def _of_lists(average: Average, weight: Callable[[Any], float]) -> Averages:
-    @no_grad()
-    def update(averaged: Sequence[Tensor], current: Sequence[Tensor], num_averaged: Any) -> None:
-        for kept, new in zip(averaged, current, strict=True):
-            if kept.is_floating_point() or kept.is_complex():
-                kept.lerp_(new.to(kept.dtype), weight(num_averaged))
-            else:
-                kept.copy_(average(kept, new, num_averaged))
+class _OfLists:
+    """The averages of lists of tensors, all of them renewed or none."""
 
-    return update
+    def __init__(self, average: Average, weight: Callable[[Any], float]) -> None:
+        self.average, self.weight = average, weight
+
+    def __call__(self, averaged: Sequence[Tensor], current: Sequence[Tensor], num_averaged: Any) -> None:
+        apart(self._renew, averaged, current, num_averaged)
+
+    @no_grad()
+    def _renew(self, averaged: Sequence[Tensor], current: Sequence[Tensor], num_averaged: Any) -> None:
+        _write(averaged, self.values(averaged, current, num_averaged))
+
+    def values(self, averaged: Sequence[Tensor], current: Sequence[Tensor], num_averaged: Any) -> list[Any]:
+        """What the averages will be."""
+        return [self.value(kept, new, num_averaged) for kept, new in zip(averaged, current, strict=True)]
+
+    def value(self, kept: Any, new: Any, num_averaged: Any) -> Any:
+        """What one average will be."""
+        if kept.is_floating_point() or kept.is_complex():
+            return kept.lerp(new.to(kept.dtype), self.weight(num_averaged))
+        return self.average(kept, new, num_averaged)
+
+
+def _write(targets: Sequence[Any], values: Sequence[Any]) -> None:
+    """Write values into tensors: all or none, if nobody watches."""
+    if is_plain([*targets, *(value for value in values if isinstance(value, Tensor))]):
+        together(copying(targets, values, "copy_"))
+        return
+    for target, value in zip(targets, values, strict=True):
+        target.copy_(value)
 
 
 class AveragedModel(Module):
@@ -112,22 +135,31 @@ class AveragedModel(Module):
         """Call the averaged model."""
         return self.module(*args, **kwargs)
 
-    @no_grad()
     def update_parameters(self, model: Module) -> None:
-        """Take the parameters of the model into the average; the first time they are copied."""
+        """Take the parameters of the model into the average; the first time they are copied. All or nothing."""
+        apart(self._take, model)
+
+    @no_grad()
+    def _take(self, model: Module) -> None:
         averaged, current = self._tensors(self.module), self._tensors(model)
-        if int(self.n_averaged) == 0:
-            for kept, new in zip(averaged, current, strict=True):
-                kept.copy_(new)
-        elif self.avg_fn is None:
-            (self.multi_avg_fn or get_swa_multi_avg_fn())(averaged, current, self.n_averaged)
-        else:
-            for kept, new in zip(averaged, current, strict=True):
-                kept.copy_(self.avg_fn(kept, new, self.n_averaged))
+        values = self._values(averaged, current)
         if not self.use_buffers:
-            for kept, new in zip(self.module.buffers(), model.buffers(), strict=True):
-                kept.copy_(new)
-        self.n_averaged += 1
+            averaged += self.module.buffers()
+            values += model.buffers()
+        _write([*averaged, self.n_averaged], [*values, self.n_averaged + 1])
+
+    def _values(self, averaged: list[Tensor], current: list[Tensor]) -> list[Any]:
+        """What the averages will be."""
+        if int(self.n_averaged) == 0:
+            return list(current)
+        if self.avg_fn is not None:
+            return [self.avg_fn(kept, new, self.n_averaged) for kept, new in zip(averaged, current, strict=True)]
+        renew = self.multi_avg_fn or get_swa_multi_avg_fn()
+        if isinstance(renew, _OfLists):
+            return renew.values(averaged, current, self.n_averaged)
+        copies: list[Any] = [kept.clone() for kept in averaged]  # type: ignore[attr-defined]
+        renew(copies, current, self.n_averaged)  # a function of the user's, which writes
+        return copies
 
     def _tensors(self, model: Module) -> list[Tensor]:
         found = chain(model.parameters(), model.buffers()) if self.use_buffers else model.parameters()

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 
 from pellucid.core import modes
+from pellucid.core.commit import together
+from pellucid.core.inplace import copying, is_plain, scaling
 from pellucid.core.kinds import plain
 from pellucid.core.provenance import here, warn
 from pellucid.core.tensor import Tensor, wrap
@@ -109,8 +111,12 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, for
     factor = float(max_norm) / (float(total_norm) + 1e-6)
     if factor >= 1:
         return
+    grads = _gradients(parameters)
+    if is_plain(grads):
+        together(scaling(grads, factor, "mul_"))
+        return
     with modes.no_grad():
-        for grad in _gradients(parameters):
+        for grad in grads:
             grad.mul_(factor)
 
 
@@ -157,7 +163,10 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
     >>> x.grad
     tensor([ 2., -1.])
     """
-    limit = float(clip_value)
+    limit, grads = float(clip_value), _gradients(parameters)
+    if is_plain(grads):
+        together(copying(grads, [np.clip(grad.array, -limit, limit) for grad in grads], "clamp_"))
+        return
     with modes.no_grad():
-        for grad in _gradients(parameters):
+        for grad in grads:
             grad.clamp_(min=-limit, max=limit)

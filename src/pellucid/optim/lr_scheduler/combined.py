@@ -4,8 +4,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
+from pellucid.core.commit import Call
 from pellucid.optim.lr_scheduler.plateau import ReduceLROnPlateau
-from pellucid.optim.lr_scheduler.scheduler import LRScheduler, set_value, values_of
+from pellucid.optim.lr_scheduler.scheduler import LRScheduler, all_or_nothing, set_value, values_of
 from pellucid.optim.optimizer import Optimizer
 
 
@@ -30,6 +31,9 @@ class _Combined(LRScheduler):
                     f"{type(scheduler).__name__} at index {i} has {scheduler.optimizer}, which is different from "
                     f"{type(optimizer).__name__}."
                 )
+
+    def _as_it_is(self) -> list[Call]:
+        return [*super()._as_it_is(), *(call for part in self._schedulers for call in part._as_it_is())]
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer, with the state of every scheduler."""
@@ -82,6 +86,7 @@ class SequentialLR(_Combined):
         first._initial_step()
         self._last_lr = first.get_last_lr()
 
+    @all_or_nothing
     def step(self) -> None:  # type: ignore[override]
         """Let the scheduler whose turn it is make its step."""
         self.last_epoch += 1
@@ -126,6 +131,7 @@ class ChainedScheduler(_Combined):
         self._schedulers, self.optimizer = schedulers, optimizer
         self._last_lr = values_of(optimizer, "lr")
 
+    @all_or_nothing
     def step(self) -> None:  # type: ignore[override]
         """Let every scheduler make its step."""
         for scheduler in self._schedulers:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from pellucid.optim.lr_scheduler.scheduler import LRScheduler, for_each_group, set_value
+from pellucid.optim.lr_scheduler.scheduler import LRScheduler, all_or_nothing, for_each_group, set_value
 from pellucid.optim.optimizer import Group, Optimizer
 
 
@@ -143,6 +143,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         height = 1 + math.cos(math.pi * self.T_cur / self.T_i)
         return [self.eta_min + (base - self.eta_min) * height / 2 for base in self.base_lrs]
 
+    @all_or_nothing
     def step(self, epoch: float | None = None) -> None:
         """Go on by one, or to an epoch, which may be a fraction: `scheduler.step(epoch + i / batches)`."""
         if epoch is None and self.last_epoch >= 0:

@@ -4,7 +4,13 @@ from math import inf
 from typing import Any
 
 from pellucid.core.provenance import warn
-from pellucid.optim.lr_scheduler.scheduler import EPOCH_DEPRECATION_WARNING, LRScheduler, set_value, values_of
+from pellucid.optim.lr_scheduler.scheduler import (
+    EPOCH_DEPRECATION_WARNING,
+    LRScheduler,
+    all_or_nothing,
+    set_value,
+    values_of,
+)
 from pellucid.optim.optimizer import Optimizer
 
 
@@ -55,6 +61,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.best = self.mode_worse
         self.cooldown_counter = self.num_bad_epochs = 0
 
+    @all_or_nothing
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """Take the measure of an epoch."""
         current = float(metrics)

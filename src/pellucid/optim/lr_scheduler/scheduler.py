@@ -2,11 +2,13 @@
 
 import functools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pellucid.core.modes import recording
+from pellucid.core.commit import Call, undoing
+from pellucid.core.inplace import as_they_are
+from pellucid.core.modes import apart, recording
 from pellucid.core.provenance import warn
 from pellucid.core.tensor import Tensor
 from pellucid.optim.optimizer import Group, Optimizer
@@ -17,6 +19,21 @@ EPOCH_DEPRECATION_WARNING = (
     "`scheduler.step()` to step the scheduler. During the deprecation, if epoch is different from None, the closed "
     "form is used instead of the new chainable form, where available."
 )
+
+
+def all_or_nothing(step: Callable[..., Any]) -> Callable[..., Any]:
+    """A scheduler's `step` that leaves scheduler and learning rates as they were if it does not come to its end."""
+
+    @functools.wraps(step)
+    def whole(self: "LRScheduler", *args: Any, **kwargs: Any) -> Any:
+        undo = undoing(self._as_it_is())
+        try:
+            return step(self, *args, **kwargs)
+        except BaseException:
+            undo()
+            raise
+
+    return whole
 
 
 class LRScheduler:
@@ -75,6 +92,7 @@ class LRScheduler:
         """The learning rates of the groups at `last_epoch`; every scheduler writes its own."""
         raise NotImplementedError(f"{type(self).__name__} is missing its get_lr()")
 
+    @all_or_nothing
     def step(self, epoch: int | None = None) -> None:
         """Go one epoch on and set the learning rates; to be called after `optimizer.step()`."""
         if self._step_count == 1:
@@ -83,6 +101,14 @@ class LRScheduler:
         if epoch is not None:
             warn(EPOCH_DEPRECATION_WARNING)
         self._update_lr(epoch)
+
+    def _as_it_is(self) -> list[Call]:
+        """The calls that make the scheduler and the options of its optimizer what they are now."""
+        calls: list[Call] = []
+        for kept in (self.__dict__, *self.optimizer.param_groups):
+            calls += [(kept.clear,), (kept.update, kept.copy())]
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        return calls + as_they_are([lr for lr in rates if isinstance(lr, Tensor)])
 
     def _check_order(self) -> None:
         if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
@@ -187,10 +213,14 @@ def _copied(value: Any) -> Any:
 def set_value(group: Group, name: str, value: Any) -> None:
     """Set an option of a group; a tensor stays the same tensor."""
     if isinstance(group[name], Tensor):
-        with recording(False):
-            group[name].fill_(float(value))
+        apart(_fill, group[name], float(value))
     else:
         group[name] = value
+
+
+def _fill(option: Any, value: float) -> None:
+    with recording(False):
+        option.fill_(value)
 
 
 def for_each_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
