@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from pellucid.native.language import Writer, parameters
-from pellucid.native.words import Array, Indices
+from pellucid.native.words import Array, Doubles, Indices
 
 FLOATING = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 C_TYPES: dict[type, Any] = {
     int: ctypes.c_int64, float: ctypes.c_double, Array: ctypes.py_object, Indices: ctypes.py_object,
+    Doubles: ctypes.py_object,
 }  # fmt: skip
 COMPILING, NUMBERS = Lock(), count()
 DATA = 16  # bytes from the beginning of an array object to the address of its data
@@ -114,6 +115,15 @@ class Kernel:
         if rows > part and RESTING:
             wake()
         call(rows, part, *arguments)
+
+    def prepared(self, rows: int, size: int, *arguments: Any) -> tuple[Any, ...]:
+        """The same as a call that waits to be made: a function written in C, and its arguments."""
+        dtype = arguments[self.leading].dtype
+        call = self.entries.get(dtype) or self.compiled(dtype)
+        part = max(PART // size, -(-rows // PARTS))
+        if rows > part and RESTING:
+            wake()
+        return (call, rows, part, *arguments)
 
     def evenly(self, size: int, *arguments: Any) -> None:
         """Compute all elements in one part for each core: every core then meets the same pieces in its own cache.

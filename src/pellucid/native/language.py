@@ -2,7 +2,8 @@
 
 A kernel is an ordinary Python function of numbers and flat arrays, made of assignments, `for ... in range(...)`, `if`,
 indexing and arithmetic. Its parameters are annotated: `Array` (of the kernel's floating type), `Indices` (of int64),
-`int` or `float`. It may call the words of words.py and other functions like them, which are written out in place.
+`Doubles` (of float64), `int` or `float`. It may call the words of words.py and other functions like them, which are
+written out in place.
 
 One rule is not Python's: what is added up in a variable by `+=` is added in whatever order is fastest.
 """
@@ -17,7 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from pellucid.native.vectors import Assembly
-from pellucid.native.words import INTRINSICS, WHOLE, Array, ByWidth, Indices, gemm, power_of_two, product
+from pellucid.native.words import INTRINSICS, WHOLE, Array, ByWidth, Doubles, Indices, gemm, power_of_two, product, wide
 
 WIDTH = {"float": 32, "double": 64}
 COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
@@ -35,6 +36,7 @@ INT_OPS: dict[type[ast.AST], str] = {
     ast.Mod: "srem",
 }
 
+ARRAYS = {kind.__name__ for kind in (Array, Indices, Doubles)}
 Value = tuple[str, str]  # LLVM's type, and the name or constant
 
 
@@ -119,7 +121,7 @@ class Writer:
             word, given = self.meant(spoken.func), [self.value(each) for each in spoken.args]
             if isinstance(word, Assembly):
                 self.declared.update(word.texts(self.floating))
-                types = ("ptr" if type_ in (Array.__name__, Indices.__name__) else type_ for type_, _ in given)
+                types = ("ptr" if type_ in ARRAYS else type_ for type_, _ in given)
                 arguments = (f"{type_} {name}" for type_, (_, name) in zip(types, given, strict=True))
                 self.emit(f"call void @{word.name}({', '.join(arguments)})")
             elif word is gemm:
@@ -158,7 +160,7 @@ class Writer:
     def do_AugAssign(self, statement: ast.AugAssign) -> None:
         before, more = self.value(statement.target), self.value(statement.value)
         if isinstance(statement.op, ast.Add) and before[0] != "i64" and isinstance(statement.target, ast.Name):
-            more = self.converted(more, self.floating)
+            more = self.converted(more, before[0])
             self.store(
                 statement.target, self.result(before[0], f"fadd reassoc contract {before[0]} {before[1]}, {more[1]}")
             )
@@ -243,7 +245,7 @@ class Writer:
 
     def place(self, node: ast.Subscript) -> Value:
         kind, pointer = self.value(node.value)
-        element = "i64" if kind == Indices.__name__ else self.floating
+        element = {Indices.__name__: "i64", Doubles.__name__: "double"}.get(kind, self.floating)
         index = self.value(node.slice)
         return element, self.result("ptr", f"getelementptr inbounds {element}, ptr {pointer}, i64 {index[1]}")[1]
 
@@ -265,15 +267,22 @@ class Writer:
         code = (INT_OPS if whole else FLOAT_OPS).get(operator)
         if code is None:
             self.refuse(node)
-        type_ = "i64" if whole else self.floating
+        type_ = "i64" if whole else self.wider(left, right)
         left, right = self.converted(left, type_), self.converted(right, type_)
         return self.result(type_, f"{code} {type_} {left[1]}, {right[1]}")
+
+    def wider(self, left: Value, right: Value) -> str:
+        """The floating type in which two values meet."""
+        return "double" if "double" in (left[0], right[0]) else self.floating
 
     def converted(self, value: Value, type_: str) -> Value:
         if value[0] == type_:
             return value
         if value[0] == "i64" and value[1].lstrip("-").isdigit():
-            return self.constant(float(value[1]))
+            return self.converted(self.constant(float(value[1])), type_)
+        if value[0] in WIDTH and type_ in WIDTH:
+            word = "fpext" if WIDTH[type_] > WIDTH[value[0]] else "fptrunc"
+            return self.result(type_, f"{word} {value[0]} {value[1]} to {type_}")
         return self.result(type_, f"{'sitofp' if value[0] == 'i64' else 'fptosi'} {value[0]} {value[1]} to {type_}")
 
     def of_Compare(self, node: ast.Compare) -> Value:
@@ -282,9 +291,10 @@ class Writer:
         if left[0] == right[0] == "i64":
             sign = "" if word in ("eq", "ne") else "s"
             return self.result("i1", f"icmp {sign}{word} i64 {left[1]}, {right[1]}")
-        left, right = self.converted(left, self.floating), self.converted(right, self.floating)
+        type_ = self.wider(left, right)
+        left, right = self.converted(left, type_), self.converted(right, type_)
         order = "u" if word == "ne" else "o"
-        return self.result("i1", f"fcmp {order}{word} {self.floating} {left[1]}, {right[1]}")
+        return self.result("i1", f"fcmp {order}{word} {type_} {left[1]}, {right[1]}")
 
     def of_BoolOp(self, node: ast.BoolOp) -> Value:
         """`and` and `or`; all sides are evaluated."""
@@ -296,7 +306,7 @@ class Writer:
 
     def of_IfExp(self, node: ast.IfExp) -> Value:
         test, then, other = self.truth(node.test), self.value(node.body), self.value(node.orelse)
-        type_ = then[0] if then[0] == other[0] else self.floating
+        type_ = then[0] if then[0] == other[0] else self.wider(then, other)
         then, other = self.converted(then, type_), self.converted(other, type_)
         return self.result(type_, f"select i1 {test[1]}, {type_} {then[1]}, {type_} {other[1]}")
 
@@ -307,6 +317,8 @@ class Writer:
             self.declared.add(f"declare i64 @llvm.{WHOLE[word]}.i64(i64, i64)")
             return self.result("i64", f"call i64 @llvm.{WHOLE[word]}.i64(i64 {x}, i64 {y})")
         given = [self.value(each) for each in node.args]
+        if word is wide:
+            return self.converted(given[0], "double")
         if word not in (float, power_of_two, product) and word not in INTRINSICS:
             return self.written_out(word, given)
         arguments = [self.converted(each, self.floating) for each in given]

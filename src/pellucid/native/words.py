@@ -18,6 +18,10 @@ class Indices(ndarray):
     """Annotates a parameter of a kernel: a flat array of int64."""
 
 
+class Doubles(ndarray):
+    """Annotates a parameter of a kernel: a flat array of float64, whatever its floating type."""
+
+
 # --- words that the processor knows
 
 
@@ -69,6 +73,11 @@ def fused(a: float, b: float, c: float) -> float:
 def product(a: float, b: float) -> float:
     """a * b, rounded even if something is added to it: machine code may round a product and a sum only once."""
     return a * b
+
+
+def wide(x: float) -> float:
+    """x in double precision, and with it all that is computed from it until it is stored in an array."""
+    return x
 
 
 def power_of_two(whole: float) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.linalg import get_lapack_funcs
 
 from pellucid import return_types
+from pellucid.core.blas import one_thread
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
@@ -26,10 +27,10 @@ from pellucid.ops.linalg.matrices import (
     expect_wide,
     failure,
     identity_row,
+    matmul,
     paired,
 )
 from pellucid.ops.linalg.solve import solve_triangular_row
-from pellucid.ops.matmul import matmul
 from pellucid.ops.operation import Draw, Sample, call, operation
 
 WHY = (
@@ -47,7 +48,9 @@ def _cholesky(a: np.ndarray, upper: bool, name: str) -> np.ndarray:
     except np.linalg.LinAlgError:
         failed = True
     if failed:
-        raise failure(name, _cholesky_each(a, upper)[1], WHY)
+        factor, infos = _cholesky_each(a, upper)
+        if infos.any():  # on the edge of positive-definite NumPy's LAPACK and SciPy's may not agree
+            raise failure(name, infos, WHY)
     return factor
 
 
@@ -60,6 +63,7 @@ def _cholesky_ex(a: np.ndarray, upper: bool, name: str | None) -> tuple[np.ndarr
         return _cholesky_each(a, upper)
 
 
+@one_thread
 def _cholesky_each(a: np.ndarray, upper: bool) -> tuple[np.ndarray, np.ndarray]:
     """One matrix after the other, some of them not positive-definite; `infos` says which minor is the first."""
     (potrf,) = get_lapack_funcs(("potrf",), (a,))

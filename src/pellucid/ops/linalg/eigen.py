@@ -33,9 +33,8 @@ from pellucid.ops.linalg.decompositions import (
     symmetric,
     wants_gradient,
 )
-from pellucid.ops.linalg.matrices import adjoint, diagonal_of, expect_square, expect_wide
+from pellucid.ops.linalg.matrices import adjoint, diagonal_of, expect_square, expect_wide, matmul
 from pellucid.ops.linalg.solve import solve_ex_row
-from pellucid.ops.matmul import matmul
 from pellucid.ops.operation import Draw, Sample, call, operation
 
 # --- Hermitian matrices

@@ -14,9 +14,8 @@ from pellucid.core.record import bind
 from pellucid.ops.arguments import expect, name_of, refusal
 from pellucid.ops.diagonal import tril_row, triu_row
 from pellucid.ops.linalg.decompositions import expect_kernel, plain
-from pellucid.ops.linalg.matrices import adjoint, as_column, diagonal_of, identity_row
+from pellucid.ops.linalg.matrices import adjoint, as_column, diagonal_of, identity_row, matmul
 from pellucid.ops.linalg.solve import solve_triangular_row
-from pellucid.ops.matmul import matmul
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.slicing import slice_row, unslice_row
 

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.linalg import get_lapack_funcs
 
 from pellucid import return_types
+from pellucid.core.blas import one_thread
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
@@ -29,6 +30,7 @@ from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.shape import aligned
 
 
+@one_thread
 def _factor(a: np.ndarray, hermitian: bool, name: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     (trf,) = get_lapack_funcs(("hetrf" if hermitian and a.dtype.kind == "c" else "sytrf",), (a,))
     factors, pivots = np.empty(a.shape, a.dtype), np.empty(a.shape[:-1], INT32)

@@ -13,6 +13,7 @@ import scipy.linalg
 
 from pellucid import return_types
 from pellucid.core.attention import HALVES
+from pellucid.core.blas import one_thread
 from pellucid.core.primitive import add_up, general
 from pellucid.core.record import bind
 from pellucid.core.tensor import wrap
@@ -55,6 +56,7 @@ def _lstsq(a: np.ndarray, b: np.ndarray, rcond: float, driver: str) -> tuple[np.
     return solutions, ranks[of_matrices], values[of_matrices]
 
 
+@one_thread
 def _one(a: np.ndarray, b: np.ndarray, rcond: float, driver: str) -> tuple[Any, Any, Any]:
     if driver != "gels":
         x, _, rank, values = scipy.linalg.lstsq(a, b, rcond, lapack_driver=driver, check_finite=False)

@@ -8,9 +8,9 @@ it by one triangular solve: L₂ = A₂ U⁻¹ or U₂ = L⁻¹ A₂.
 from typing import Any
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
 
 from pellucid import return_types
+from pellucid.core.blas import lu_factors
 from pellucid.core.primitive import constant, general
 from pellucid.core.record import bind
 from pellucid.core.tensor import wrap
@@ -47,10 +47,8 @@ def _lu_factor(a: np.ndarray, name: str | None) -> tuple[np.ndarray, np.ndarray,
     lu, pivots, infos = np.array(a), np.zeros((*batch, rank), INT32), np.zeros(batch, INT32)
     if not a.size:
         return lu, pivots, infos
-    (getrf,) = get_lapack_funcs(("getrf",), (a,))
     for index, (matrix,) in each_matrix(a):
-        lu[index], pivots[index], infos[index] = getrf(matrix)
-    pivots += 1
+        lu[index], pivots[index], infos[index] = lu_factors(matrix)
     if name is not None and infos.any():
         raise failure(name, infos, ZERO_PIVOT)
     return lu, pivots, infos

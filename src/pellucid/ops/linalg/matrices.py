@@ -13,6 +13,7 @@ from pellucid.core.primitive import constant
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
 from pellucid.errors import LinAlgError
+from pellucid.ops import matmul as products
 from pellucid.ops.arguments import expect, is_floating, name_of, refusal
 from pellucid.ops.complex_numbers import conj_row
 from pellucid.ops.diagonal import diagonal_row
@@ -78,6 +79,15 @@ def adjoint(a: Any) -> Any:
     """The conjugate transpose of every matrix."""
     turned = swap(a)
     return conj_row(turned) if kind_of(a) == "c" else turned
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """A product beside a factorisation: arrays by NumPy, whose threads that has woken.
+
+    Those of our kernels would wait for the same cores: an 800x800 after a triangular system 11 ms, by NumPy 5.
+    """
+    plain = type(a) is type(b) is np.ndarray
+    return np.matmul(a, b) if plain else products.matmul(a, b)
 
 
 def as_column(a: Any) -> Any:

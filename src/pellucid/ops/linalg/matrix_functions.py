@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from pellucid.core.blas import one_thread
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.ops.convert import clone_row
@@ -22,6 +23,7 @@ from pellucid.ops.shape import zeros_like_row
 from pellucid.ops.slicing import slice_row
 
 
+@one_thread
 def _matrix_exp(a: np.ndarray) -> np.ndarray:
     return scipy.linalg.expm(a).astype(a.dtype, copy=False) if a.size else a.copy()
 

@@ -17,9 +17,8 @@ from pellucid.ops.arguments import expect, refusal, underivable
 from pellucid.ops.diagonal import tril_row, triu_row
 from pellucid.ops.join import cat_row
 from pellucid.ops.linalg.decompositions import added, expect_kernel, on_diagonal, plain, real_part
-from pellucid.ops.linalg.matrices import adjoint, diagonal_of, expect_floating, expect_matrix, expect_wide
+from pellucid.ops.linalg.matrices import adjoint, diagonal_of, expect_floating, expect_matrix, expect_wide, matmul
 from pellucid.ops.linalg.solve import solve_triangular_row
-from pellucid.ops.matmul import matmul
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.slicing import slice_row
 

@@ -19,10 +19,9 @@ from pellucid.ops.compare import gt
 from pellucid.ops.linalg.decompositions import plain, symmetric
 from pellucid.ops.linalg.eigen import eigh_row, eigvalsh_row
 from pellucid.ops.linalg.inverse import inv_ex_row
-from pellucid.ops.linalg.matrices import adjoint, as_column, expect_factorable, expect_square, invertible
+from pellucid.ops.linalg.matrices import adjoint, as_column, expect_factorable, expect_square, invertible, matmul
 from pellucid.ops.linalg.norms import matrix_norm
 from pellucid.ops.linalg.svd import expect_singular_values, singular_values, svd_row, svdvals_row
-from pellucid.ops.matmul import matmul
 from pellucid.ops.operation import COMPOSED, Draw, Sample, call, operation
 from pellucid.ops.reduce import sum_row
 from pellucid.ops.select import nan_to_num, where

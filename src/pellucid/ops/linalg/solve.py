@@ -9,9 +9,10 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from scipy.linalg import get_blas_funcs, get_lapack_funcs
+from scipy.linalg import get_lapack_funcs
 
 from pellucid import return_types
+from pellucid.core.blas import LETTERS, one_thread, solve_triangle
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.ops.arguments import expect
@@ -46,11 +47,12 @@ def _solve_ex(a: np.ndarray, b: np.ndarray, name: str | None = None) -> tuple[np
         return np.linalg.solve(a, b), np.zeros(a.shape[:-2], INT32)
     except np.linalg.LinAlgError:
         solution, infos = solve_each(a, b)
-    if name is not None:
+    if name is not None and infos.any():  # on the edge of singular NumPy's LAPACK and SciPy's may not agree
         raise failure(name, infos, "The solver failed because the input matrix is singular.")
     return solution, infos
 
 
+@one_thread
 def solve_each(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """One matrix after the other, some of them singular; `infos` says at which diagonal element U is zero."""
     getrf, getrs = get_lapack_funcs(("getrf", "getrs"), (a, b))
@@ -171,16 +173,17 @@ def incompatible(name: str, A: Any, B: Any, left: bool) -> str:
 
 
 def _solve_triangular(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> np.ndarray:
-    """trsm counts in columns, NumPy in rows: the transposed problem Xᵀ Aᵀ = Bᵀ needs no copies."""
-    (trsm,) = get_blas_funcs(("trsm",), (a, b))
-    y = np.empty(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + b.shape[-2:], a.dtype)
+    if a.dtype not in LETTERS:  # BLAS has no numbers of 16 bits
+        return _solve_triangular(a.astype(np.float64), b.astype(np.float64), upper, unit).astype(a.dtype)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    y = np.empty(batch + b.shape[-2:], a.dtype)
     if not y.size:
         return y
-    if prod(y.shape[:-2]) > a.shape[-1]:
-        y[...] = b
+    y[...] = b
+    if prod(batch) > a.shape[-1]:
         return _substituted(a, y, upper, unit)
-    for index, (matrix, right) in each_matrix(a, b):
-        y[index] = trsm(1, matrix.T, right.T, side=1, lower=upper, diag=unit).T
+    for index, (matrix,) in each_matrix(np.broadcast_to(a, batch + a.shape[-2:])):
+        solve_triangle(matrix, y[index], upper, unit)
     return y
 
 

@@ -38,8 +38,8 @@ from pellucid.ops.linalg.matrices import (
     expect_floating,
     expect_matrix,
     expect_wide,
+    matmul,
 )
-from pellucid.ops.matmul import matmul
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.slicing import slice_row, unslice_row
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from pellucid.dtypes import int64
+from pellucid.ops.along import bare
 from pellucid.ops.arguments import axis_of, expect, name_of, number, refuse
 from pellucid.ops.axes import flip, movedim
 from pellucid.ops.complex_numbers import conj
-from pellucid.ops.convert import clone_row
 from pellucid.ops.create import ones_like, zeros
 from pellucid.ops.diagonal import diagonal as general_diagonal
 from pellucid.ops.expand import expand_row
@@ -27,7 +27,7 @@ from pellucid.ops.operation import COMPOSED, Draw, Sample, call, operation, publ
 from pellucid.ops.products import cross as general_cross
 from pellucid.ops.reduce import sum as total
 from pellucid.ops.scan import cumprod
-from pellucid.ops.select import where
+from pellucid.ops.select import keep, where
 from pellucid.ops.shape import reshape_row
 
 publish(
@@ -252,9 +252,10 @@ def renorm(input: Any, p: Any, dim: int, maxnorm: Any) -> Any:
     expect(maxnorm >= 0, f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     expect(input.ndim > 1, f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     axis = axis_of(dim, input.ndim)
-    input = clone_row(input, "K")  # what backward needs must outlive renorm_
-    size = vector_norm(input, p, tuple(i for i in range(input.ndim) if i != axis), True)
-    return input * where(size > maxnorm, maxnorm / (size + SAFE), 1.0)
+    others = tuple(i for i in range(input.ndim) if i != axis)
+    large = vector_norm(bare(input), p, others, True) > maxnorm
+    part = keep(input, large)  # what stays as it is has no part in the norms either
+    return where(large, part * (maxnorm / (vector_norm(part, p, others, True) + SAFE)), input)
 
 
 SAFE = 1e-7  # what PyTorch adds to a norm before it divides by it
