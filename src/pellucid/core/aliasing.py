@@ -4,14 +4,12 @@ A write is an event with a number, a recorded node is an event with a number (th
 stale when its memory was written after its node was born. So recording costs nothing: only writes are noted, and
 backward looks them up. Memory is known by the ndarray that owns it, hence views share their fate.
 
-Memory that a NumPy array outside shares (`.numpy()`, `from_numpy`) can be written without our knowledge. For such
-memory a fingerprint is taken when it is saved, and compared before it is used.
+Memory that a NumPy array outside shares (`.numpy()`, `from_numpy`) can be written without our knowledge: exposure.py.
 """
 
 import sys
 import weakref
-import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import count
 from types import CodeType
@@ -81,7 +79,7 @@ MOST_WORK: Any = 10_000  # NumPy's older stubs allow 0 and -1 only
 
 WRITES: dict[int, Write] = {}
 latest = 0  # the number of the latest write or exposure: a node born after it cannot be stale
-EXPOSED: dict[int, tuple["weakref.ref[np.ndarray]", int, int | None]] = {}  # owner, tick, fingerprint
+EXPOSED: dict[int, Any] = {}  # by the identity of its owner: memory that is shared with NumPy, see exposure.py
 
 
 def owner_of(array: np.ndarray) -> np.ndarray:
@@ -111,9 +109,12 @@ def deep_copy(array: np.ndarray, is_view: bool, memo: dict[int, Any]) -> np.ndar
     return np.ndarray(array.shape, array.dtype, known.ravel("K").view(np.uint8), start, array.strides)
 
 
-def forget(ledger: dict[int, Any], key: int, _: object) -> None:
-    """Strike memory that no longer exists off a ledger (also while Python is shutting down and globals are gone)."""
-    ledger.pop(key, None)
+def forgetting(ledger: dict[int, Any], key: int) -> Callable[[Any], Any]:
+    """What strikes memory off a ledger when it is gone: called with the reference, which `pop` takes as its default.
+
+    Python calls it anywhere; written in C it cannot be where Ctrl-C falls, which would be lost there with the entry.
+    """
+    return partial(ledger.pop, key)
 
 
 def record_of(array: np.ndarray) -> Write:
@@ -122,7 +123,7 @@ def record_of(array: np.ndarray) -> Write:
     key = id(owner)
     write = WRITES.get(key)
     if write is None:
-        write = WRITES[key] = Write(weakref.ref(owner, partial(forget, WRITES, key)))
+        write = WRITES[key] = Write(weakref.ref(owner, forgetting(WRITES, key)))
     return write
 
 
@@ -152,6 +153,8 @@ def note_writes(records: Iterable[Write], operation: str) -> None:
     for write in records:
         write.count += 1
         write.tick, write.operation, write.code, write.lasti = now, operation, code, lasti
+        if EXPOSED and (exposure := EXPOSED.get(id(write.owner()))) is not None:
+            exposure.written()
 
 
 def write_to(array: Any) -> Write | None:
@@ -165,11 +168,6 @@ def version_of(array: Any) -> int:
     return 0 if write is None else write.count
 
 
-def fingerprint(array: np.ndarray) -> int:
-    """A checksum of an array's bytes that depends on their order."""
-    return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data) if array.size else 0
-
-
 def _passing() -> int:
     """References that passing a local name to a function adds: one, but none since Python 3.14, which lends it."""
     name = object()
@@ -177,27 +175,6 @@ def _passing() -> int:
 
 
 PASSING = _passing()
-# References to an array that only its tensor holds: those of the tensor, of the caller, which passes it to expose, and
-# of the name `owner` there; expose passes it to getrefcount.
-TENSOR_REFERENCES = 3 + 2 * PASSING
-
-
-def expose(array: np.ndarray, new: bool = False) -> None:
-    """Remember that a NumPy array outside Pellucid shares this memory from now on.
-
-    A fingerprint is taken if a node may have saved the memory already, that is, if somebody besides the tensor holds
-    it; memory that is `new` to Pellucid needs none yet.
-    """
-    global latest
-    owner = owner_of(array)
-    key = id(owner)
-    known = EXPOSED.get(key)
-    if known is not None and known[0]() is owner and known[2] is not None:
-        return
-    held = array is not owner or sys.getrefcount(array) > TENSOR_REFERENCES
-    mark = fingerprint(owner) if held and not new else None
-    latest = tick()
-    EXPOSED[key] = (weakref.ref(owner, partial(forget, EXPOSED, key)), latest, mark)
 
 
 def is_exposed(array: Any) -> bool:

@@ -16,14 +16,15 @@ from pellucid import dtypes
 from pellucid.core import aliasing, modes
 from pellucid.core.attention import HALVES, attend, explained
 from pellucid.core.departures import crossed, departed, joins
+from pellucid.core.exposure import ALERT
 from pellucid.core.keep import keeper
 from pellucid.core.kinds import Kind, layers, plain
 from pellucid.core.modes import Mode
 from pellucid.core.packing import note_exposed, pack
 from pellucid.core.primitive import BOUND, TABLE, Primitive, as_written, conjugated
 from pellucid.core.provenance import Place, getframe, here, outside
-from pellucid.core.tensor import Node, Tensor, pick, wrap
-from pellucid.core.views import current_array, current_node, lead_nowhere, shares_memory, view_of
+from pellucid.core.tensor import Node, Tensor, View, pick, wrap
+from pellucid.core.views import Steps, current_array, current_node, lead_nowhere, looking, shares_memory, view_of
 from pellucid.errors import explain
 
 FLOAT32 = np.dtype(np.float32)
@@ -375,10 +376,10 @@ def recorded(
 
 
 def watch_saved(node: Node, mode: Mode, numbers: Sequence[Any] = ()) -> None:
-    """Have an eye on what a new node keeps: fingerprints of exposed memory, and saved-tensor hooks."""
+    """Have an eye on what a new node keeps: memory that NumPy shares, and saved-tensor hooks."""
     if mode.saved_hooks:
         pack(node, *mode.saved_hooks[-1], numbers)
-    elif aliasing.EXPOSED:
+    elif ALERT:
         note_exposed(node)
 
 
@@ -414,13 +415,28 @@ def _output(
 ) -> Tensor:
     """Wrap one result (`which` of how many); a view also remembers what it looks at."""
     out = joined(p, tensors, node, which, y, mode)
-    made_for_inference = mode.inference and out.cut is mode
-    if p.view and not made_for_inference and shares_memory(y, tensors[0].array):
-        forbids = "" if mode.grad else made_under(mode)
-        out.window = view_of(tensors[0], p, params, forbids or (MULTI_VIEW.format(p.name) if p.outputs != 1 else ""))
-        if forbids:
-            lead_nowhere(out)
+    if p.view and shares_memory(y, tensors[0].array):
+        several = MULTI_VIEW.format(p.name) if p.outputs != 1 else ""
+        as_view(out, view_of(tensors[0], p, (*tensors[1:], *params), several), mode)
     return out
+
+
+def as_view(out: Tensor, view: View, mode: Mode) -> Tensor:
+    """Let a tensor know what it looks at, unless it was made for inference; one made under no_grad leads nowhere."""
+    if mode.inference and out.cut is mode:
+        return out
+    out.window = view
+    if not mode.grad:
+        view.forbids = view.forbids or made_under(mode)
+        lead_nowhere(out)
+    return out
+
+
+def seen_from(out: Tensor, base: Tensor, steps: Steps, forbids: str) -> Tensor:
+    """Let a tensor that came out of a transform know that it looks at a base, if it does."""
+    if not shares_memory(out.array, base.array):
+        return out
+    return as_view(out, looking(base, steps, forbids), modes.current())
 
 
 def joined(

@@ -6,26 +6,30 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.core import aliasing, modes
-from pellucid.core.kinds import Kind
+from pellucid.core import aliasing, exposure, modes
+from pellucid.core.kinds import Kind, memory_of
 from pellucid.core.tensor import Leaf, Node, Tensor, extra_of, wrap
 from pellucid.errors import explain
 
 
 def kept_arrays(saved: Any) -> list[np.ndarray]:
-    """Every ndarray among the arguments that a node keeps for its rules."""
-    if isinstance(saved, np.ndarray):
-        return [saved]
+    """Every ndarray among the arguments that a node keeps for its rules, also inside other kinds of array."""
     if isinstance(saved, (tuple, list)):
         return [array for part in saved for array in kept_arrays(part)]
-    return []
+    return memory_of(saved)
 
 
 def note_exposed(node: Node) -> None:
-    """Take fingerprints of kept arrays whose memory a NumPy array outside shares."""
-    for array in kept_arrays(node.saved):
-        if aliasing.is_exposed(array):
-            extra_of(node).fingerprints.append((array, aliasing.fingerprint(array)))
+    """Mark kept arrays whose memory a NumPy array outside shares."""
+    if exposure.DUE and exposure.rest(node.born):
+        return
+    for value in node.saved:
+        if type(value) is np.ndarray:  # as the hot rows keep it
+            if value.base is not None or exposure.HANDED_OUT:
+                exposure.note_kept(value, node.born)
+        elif value is not None:
+            for array in kept_arrays(value):
+                exposure.note_kept(array, node.born)
 
 
 class Packed:
@@ -95,6 +99,7 @@ def unpacked(value: Any) -> Any:
     if isinstance(value, Packed):
         with modes.switched(grad=False, saved_hooks=()):
             tensor = value.unpack(value.value)
+        exposure.user_code_ran()
         if not isinstance(tensor, Tensor):
             raise TypeError(f"a saved-tensor unpack hook must return a Tensor, not {type(tensor).__name__}")
         return tensor.array

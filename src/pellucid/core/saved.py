@@ -1,7 +1,7 @@
 """What a node kept: checked before it is used, and lifted to Tensors for higher order.
 
 A kept value is refused when it was given back by an earlier backward, when its memory was written after the node was
-made (the ledger of core/aliasing.py knows), or when a NumPy array outside changed it (fingerprints differ).
+made (the ledger of core/aliasing.py knows), or when a NumPy array outside changed it (core/exposure.py finds out).
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.core import aliasing, modes
+from pellucid.core import aliasing, exposure, modes
 from pellucid.core.keep import arguments
-from pellucid.core.kinds import Kind
+from pellucid.core.kinds import Kind, memory_of
 from pellucid.core.packing import Packed, leaves_of, packed_value, unpacked
 from pellucid.core.primitive import BOUND, INPUTS, Primitive, as_written, kept_names
 from pellucid.core.provenance import Place
@@ -22,20 +22,19 @@ from pellucid.errors import FreedGraphError, InplaceError, explain
 ndarray = np.ndarray
 
 
-def saved_values(node: Node) -> Any:
-    """The kept values of a node, checked: not given back yet, not overwritten since."""
+def saved_values(node: Node, g: Any = None) -> Any:
+    """The kept values of a node for a gradient, checked: not given back yet, not overwritten since."""
     saved = node.saved
     if type(saved) is Freed:
         raise second_backward(node)
     if not node.primitive.keeps:
         return saved
-    if node.extra is not None:
-        check_fingerprints(node)
-        if node.extra.unpack is not None:
-            return unpacked(saved)
+    if node.extra is not None and node.extra.unpack is not None:
+        return unpacked(saved)
     if node.born < aliasing.latest:
-        saved = check_writes(node, saved)
-        check_exposed(node, saved)
+        saved = check_writes(node, saved, g)
+        if aliasing.EXPOSED:
+            check_exposed(node, saved)
     return saved
 
 
@@ -80,6 +79,7 @@ def saved_attribute(node: Node, name: str, known: str) -> Tensor:
     >>> y.grad_fn._saved_self is x, x.exp().grad_fn._saved_result
     (True, tensor(20.0855, grad_fn=<ExpBackward0>))
     """
+    exposure.user_code_ran()
     found = dict(named_values(node, saved_values(node))).get(known)
     if found is None:
         raise AttributeError(f"'{node.name()}' object has no attribute '{name}'", name=name, obj=node)
@@ -179,7 +179,8 @@ def call_node(node: Node, *grads: Any) -> Any:
     if node.shape is not None and len(parts) != 1:
         raise TypeError(f"{node.name()}: expected 1 arguments, got {len(parts)} instead")
     g = parts if node.shape is None else parts[0]
-    results = by_rules(node, g, saved_values(node), create_graph)
+    exposure.user_code_ran()
+    results = by_rules(node, g, saved_values(node, g), create_graph)
     found = tuple(d if d is None or isinstance(d, Tensor) else wrap(np.asanyarray(d)) for d in results)
     return found[0] if len(found) == 1 else found
 
@@ -221,17 +222,19 @@ def named_values(node: Node, saved: Any) -> Iterable[tuple[str, Any]]:
                 yield name, array
 
 
-def check_writes(node: Node, saved: Any) -> Any:
+def check_writes(node: Node, saved: Any, g: Any) -> Any:
     """The kept values, if nobody wrote to their memory after the node was made; else they are renewed or refused."""
     stale = False
     for name, array in named_values(node, saved):
-        held = getattr(array, "value", array)
-        write = aliasing.write_to(held)
-        if write is None or write.tick <= node.born or not write.harms(held, node.born):
-            continue
-        if name != "y" or not node.primitive.renews:
-            raise overwritten(node, name, array, write.operation, write.place)
-        stale = True
+        for held in memory_of(array):
+            write = aliasing.write_to(held)
+            if write is None or write.tick <= node.born or not write.harms(held, node.born):
+                continue
+            if isinstance(array, Kind) and all(held is not read for read in array.read_by(g, node)):
+                continue
+            if name != "y" or not node.primitive.renews:
+                raise overwritten(node, name, array, write.operation, write.place)
+            stale = True
     return _renewed(node.primitive, saved) if stale else saved
 
 
@@ -243,25 +246,12 @@ def _renewed(p: Primitive, saved: Any) -> Any:
     return ((*known.values(), *values[len(names) :]), *saved[1:])
 
 
-def check_fingerprints(node: Node) -> None:
-    """Refuse a kept array that was written through NumPy after it had been saved."""
-    assert node.extra is not None
-    for array, mark in node.extra.fingerprints:
-        if aliasing.fingerprint(array) != mark:
-            raise overwritten(node, "value", array, "NumPy (a write to an array that shares it)", None)
-
-
 def check_exposed(node: Node, saved: Any) -> None:
-    """Refuse a kept array that was exposed to NumPy after it had been saved, and written there."""
+    """Refuse a kept array that NumPy has changed since the node was made."""
     for name, array in named_values(node, saved):
-        if type(array) is ndarray:
-            owner = aliasing.owner_of(array)
-            exposure = aliasing.EXPOSED.get(id(owner))
-            if exposure is None or exposure[1] < node.born or exposure[2] is None:
-                continue
-            if aliasing.fingerprint(owner) != exposure[2]:
-                by = "NumPy (a write to an array that shares it, from .numpy())"
-                raise overwritten(node, name, array, by, None)
+        if any(exposure.written_outside(memory, node.born) for memory in memory_of(array)):
+            by = "NumPy (a write to an array that shares its memory)"
+            raise overwritten(node, name, array, by, None)
 
 
 ROLES = {

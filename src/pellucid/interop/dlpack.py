@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
-from pellucid.core import aliasing
 from pellucid.core.attributes import attribute, concrete
+from pellucid.core.exposure import expose
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor
 from pellucid.core.views import current_node
@@ -141,7 +141,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     if copy:
         return made(shared.copy())
     if not isinstance(ext_tensor, Tensor):
-        aliasing.expose(shared, new=True)
+        expose(shared, new=True)
     return made(shared)
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
-from pellucid.core import aliasing
 from pellucid.core.attributes import attribute, concrete
 from pellucid.core.departures import departed
+from pellucid.core.exposure import expose, rooted
 from pellucid.core.kinds import Kind, plain
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.core.views import current_array, current_node
@@ -342,8 +342,8 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
         )
     if not ndarray.flags.writeable:
         _warn_read_only("NumPy array", "array.copy()")
-    shared = np.asarray(ndarray).view(kind)
-    aliasing.expose(shared, new=True)
+    shared = rooted(np.asarray(ndarray)).view(kind)
+    expose(shared, new=True)
     return made(shared)
 
 
@@ -387,7 +387,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
         _warn_read_only("buffer", "bytearray(buffer)")
     raw = np.frombuffer(buffer, np.uint8, -1 if count < 0 else count * kind.itemsize, offset)
     shared = raw.view(kind)  # bytes first: NumPy reads no bfloat16 out of a buffer
-    aliasing.expose(shared, new=True)
+    expose(shared, new=True)
     return made(shared, requires_grad)
 
 
