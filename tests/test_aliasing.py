@@ -178,15 +178,16 @@ def test_a_fresh_gradient_is_not_copied(monkeypatch, traced):
     assert not made
 
 
-def test_memory_given_to_numpy_is_fingerprinted_if_somebody_else_holds_it():
-    def fingerprint(tensor):
-        return aliasing.EXPOSED[id(aliasing.owner_of(tensor.array))][2]
+def test_memory_given_to_numpy_is_marked_if_somebody_else_holds_it():
+    def mark(tensor):
+        marks = aliasing.EXPOSED[id(aliasing.owner_of(tensor.array))].whole.marks
+        return marks[0][1] if marks else None
 
     x, held = torch.ones(3), torch.ones(3)
     product = leaf() * held
     x.numpy(), held.numpy()
-    assert fingerprint(x) is None
-    assert fingerprint(held) is not None
+    assert mark(x) is None
+    assert mark(held) is not None
     assert product.requires_grad
 
 
@@ -313,3 +314,96 @@ def test_data_of_a_tensor_with_gradient_stays_floating():
         x.data = torch.tensor([1, 2])
     x.data = torch.zeros(2)
     assert x.tolist() == [0.0, 0.0]
+
+
+# --- other memory for a tensor
+
+
+def other_memory(view):
+    view.data = torch.full((3,), 2.0)
+
+
+def other_source(view):
+    view.set_(torch.full((3,), 2.0))
+
+
+def other_tensor(view):
+    torch.utils.swap_tensors(view, torch.full((3,), 2.0))
+
+
+@pytest.mark.parametrize("give", [other_memory, other_source, other_tensor])
+def test_a_view_that_is_given_other_memory_is_a_view_no_longer(give):
+    base, weight = torch.ones(3), torch.tensor(5.0, requires_grad=True)
+    view = base[:]
+    give(view)
+    view[:2] = weight
+    assert view.tolist() == [5.0, 5.0, 2.0] and view.sum().item() == 12.0
+    assert base.tolist() == [1.0, 1.0, 1.0] and not base.requires_grad
+    base.mul_(3)
+    (view * view).sum().backward()
+    assert view.tolist() == [5.0, 5.0, 2.0] and weight.grad.item() == 20.0
+
+
+@pytest.mark.parametrize("give", [other_memory, other_source, other_tensor])
+def test_a_view_keeps_its_memory_when_its_base_is_given_other(give):
+    base, weight = torch.ones(3), torch.tensor(5.0, requires_grad=True)
+    view = base[:]
+    give(base)
+    base[:2] = weight
+    assert base.tolist() == [5.0, 5.0, 2.0] and view.tolist() == [1.0, 1.0, 1.0] and not view.requires_grad
+    part = view[1:]
+    part.add_(1)
+    assert view.tolist() == [1.0, 2.0, 2.0] and base.tolist() == [5.0, 5.0, 2.0]
+    for orphan in (view, part):
+        with pytest.raises(RuntimeError, match="has been given other memory since"):
+            orphan.mul_(weight)
+    base.sum().backward()
+    assert weight.grad.item() == 2.0
+
+
+def test_other_memory_for_a_view_with_a_history():
+    x = leaf()
+    y = x * 1
+    view = y[:2]
+    view.data = torch.tensor([7.0, 8.0])
+    view.mul_(3)
+    assert view.tolist() == [21.0, 24.0] and y.tolist() == [1.0, 2.0, 3.0]
+    (view.sum() + y.sum()).backward()
+    assert x.grad.tolist() == [4.0, 4.0, 1.0]
+
+
+# --- every way of writing by way of .data
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda part: part.add_(1),
+        lambda part: part.mul_(torch.ones(2)),
+        lambda part: part.copy_(torch.zeros(2)),
+        lambda part: part.fill_(3),
+        lambda part: part.zero_(),
+        lambda part: part.normal_(),
+        lambda part: part.sigmoid_(),
+        lambda part: part.clamp_(0, 1),
+        lambda part: part.masked_fill_(torch.tensor([True, False]), 0.0),
+        lambda part: part.__setitem__(slice(None), 5.0),
+        lambda part: part.__setitem__(0, 5.0),
+        lambda part: part.__setitem__(torch.tensor([1, 0]), 5.0),
+        lambda part: part.__setitem__(torch.tensor([True, False]), 5.0),
+        lambda part: part.index_add_(0, torch.tensor([1]), torch.ones(1)),
+        lambda part: torch.add(torch.ones(2), 1, out=part),
+    ],
+)
+@pytest.mark.parametrize("recorded", [True, False], ids=["of a result", "of a constant"])
+def test_a_write_to_a_view_of_data_spoils_nothing_else(recorded, write):
+    x = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+    w = x * 1 if recorded else torch.tensor([1.0, 2.0, 3.0, 4.0])
+    y = w[2:] * x[2:]
+    write(w.data[:2])
+    y.sum().backward()
+    assert x.grad.tolist() == ([0.0, 0.0, 6.0, 8.0] if recorded else [0.0, 0.0, 3.0, 4.0])
+    y = w[1:] * x[1:]
+    write(w.data[2:])
+    with pytest.raises(InplaceError):
+        y.sum().backward()

@@ -8,6 +8,7 @@ import pytest
 
 import pellucid
 import pellucid.func
+import pellucid.nn.functional as F
 from pellucid import func
 from pellucid.autograd import forward_ad, functional
 from pellucid.core.backward import gradients
@@ -148,6 +149,37 @@ def test_jvp_detach_stops_the_tangent():
     same(func.jvp(lambda x: x * x.detach(), (t(X),), (t(Y[0]),))[1], X * Y[0])
 
 
+KINKED = {
+    "relu": F.relu, "relu6": F.relu6, "hardtanh": F.hardtanh, "leaky_relu": F.leaky_relu, "hardshrink": F.hardshrink,
+    "softshrink": F.softshrink, "threshold": lambda x: F.threshold(x, 0.1, 0.2), "hardsigmoid": F.hardsigmoid,
+    "hardswish": F.hardswish, "prelu": lambda x: F.prelu(x, x[:1] * 0.1), "abs": pellucid.abs,
+    "clamp": lambda x: x.clamp(-0.5, 1), "max_pool1d": lambda x: F.max_pool1d(x[None], 3)[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KINKED)
+@pytest.mark.parametrize("transform", [func.jacfwd, lambda f: func.hessian(lambda x: (f(x) + x * 0).sum())])
+def test_a_second_derivative_of_zero_leaves_vmap(name, transform):
+    """Zeros that a rule made of saved values alone stayed in the batch, and `.grad` became a Batched array."""
+    x = t([0.3, -0.7, 1.4]).requires_grad_()
+    (transform(KINKED[name])(x) + x).sum().backward()
+    assert isinstance(x.grad.array, np.ndarray)
+    assert x.grad.shape == x.shape
+
+
+def test_a_pull_back_is_that_of_the_function_whatever_becomes_of_its_value():
+    x = t(X)
+    x.requires_grad_()
+    value, pull_back = func.vjp(lambda x: x * x, x)
+    value[0] = 5.0
+    same(pull_back(t(Y[0]))[0].detach(), 2 * X * Y[0])
+
+
+def test_jvp_data_stops_the_tangent():
+    same(func.jvp(lambda x: x * x.data, (t(X),), (t(Y[0]),))[1], X * Y[0])
+    same(func.jacfwd(lambda x: x.data.exp())(t(X)), np.zeros((3, 3)))
+
+
 def test_jacobians_with_several_outputs_and_inputs():
     f = lambda a, b: {"product": a * b, "mean": (a * a).sum()}
     expected = {"product": (np.diag(X + 1), np.diag(X)), "mean": (2 * X, 0 * X)}
@@ -170,6 +202,30 @@ def test_jacobian_aux():
 
 def test_hessian():
     same(func.hessian(lambda x: x.sin().sum() + x.sum() * x.sum())(t(X)), -np.diag(np.sin(X)) + 2)
+
+
+def test_a_linearized_function_is_differentiable_itself():
+    """PyTorch's gradient of it is zero or missing without a word (docs/port.md); here it is that of jvp."""
+    x, w, d = (t(v).requires_grad_() for v in ([1.0, 2.0], [0.5, -1.0], [3.0, 0.25]))
+
+    def f(x):
+        return (x**3 * w).sin()
+
+    def by_jvp(x, w, d):
+        return func.jvp(lambda x: (x**3 * w).sin(), (x,), (d,))[1].sum()
+
+    value, derivative = func.linearize(f, x)
+    wanted = pellucid.autograd.grad(by_jvp(x, w, d), (x, w, d))
+    for _ in range(2):
+        slopes = pellucid.autograd.grad(derivative(d).sum(), (x, w, d), retain_graph=True)
+        for found, expected in zip(slopes, wanted, strict=True):
+            assert pellucid.allclose(found, expected, rtol=1e-13)
+    (slope,) = pellucid.autograd.grad(value.sum(), x)
+    assert pellucid.allclose(slope, pellucid.autograd.grad(f(x).sum(), x)[0], rtol=1e-13)
+    x, w, d = x.detach(), w.detach(), d.detach()
+    for outer in (func.grad, func.jacfwd):
+        assert pellucid.allclose(outer(lambda x: func.linearize(f, x)[1](d).sum())(x), wanted[0], rtol=1e-13)
+        assert pellucid.allclose(outer(lambda d: func.linearize(f, x)[1](d).sum())(d), wanted[2], rtol=1e-13)
 
 
 def test_linearize():

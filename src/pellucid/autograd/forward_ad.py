@@ -154,7 +154,5 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     dual = layer(tensor, inside)
     if dual is None:
         return UnpackedDualTensor(tensor, None)
-    tangent = dual.given
-    if tangent is None and dual.tangent is not None:
-        tangent = forward.tangent_part(tensor, inside)
-    return UnpackedDualTensor(forward.primal_part(tensor, inside), tangent)
+    tangent = None if dual.tangent is None else forward.leave_tangent(tensor, inside)
+    return UnpackedDualTensor(forward.leave_primal(tensor, inside), tangent)

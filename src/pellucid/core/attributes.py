@@ -12,10 +12,12 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core import aliasing, backward, modes
 from pellucid.core.departures import FEW, MANY, OUTWARD, cleared, departed, departed_further, joins
+from pellucid.core.exposure import expose
 from pellucid.core.homes import found, known, lasting
 from pellucid.core.kinds import Kind, plain
 from pellucid.core.meta import Meta
 from pellucid.core.modes import Mode
+from pellucid.core.packing import PACKING
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Cut, Handle, Leaf, Node, Tensor, extra_of, nobody, step_over_pick, wrap
 from pellucid.core.views import current_array, current_node, receiving_node
@@ -413,10 +415,18 @@ def detach(self: Tensor) -> Tensor:
     >>> pellucid.ones(1, requires_grad=True).detach().requires_grad
     False
     """
-    out = wrap(current_array(self), None, depart(self, "detach"))
-    if isinstance(out.array, Kind):
-        out.array = out.array.detached()
-    return out
+    return _without_history(self, "detach")
+
+
+def _without_history(tensor: Tensor, by: str) -> Tensor:
+    """The same memory without history, be it backward's or a tangent's.
+
+    What a hook packs has no history: there a tangent is part of what backward will ask for again.
+    """
+    array = current_array(tensor)
+    if isinstance(array, Kind) and PACKING.get() is None:
+        array = array.detached()
+    return wrap(array, None, depart(tensor, by))
 
 
 @attribute
@@ -430,7 +440,9 @@ def detach_(self: Tensor) -> Tensor:
 
 
 def _get_data(self: Tensor) -> Tensor:
-    return wrap(current_array(self), None, depart(self, "data"))
+    out = _without_history(self, "data")
+    out._aside = True
+    return out
 
 
 def _set_data(self: Tensor, value: Tensor) -> None:
@@ -444,7 +456,8 @@ def _set_data(self: Tensor, value: Tensor) -> None:
                 try_="convert it first, e.g. value.float()",
             )
         )
-    self.array = value.array
+    self.node, self.window = current_node(self), None  # a view that is given other memory is one no longer
+    self.array = current_array(value)
     if isinstance(self.node, Leaf):
         self.node.shape = tuple(self.array.shape)
 
@@ -480,7 +493,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     if force or self.cut is not None:
         depart(self, "numpy")
     array = concrete(self, "numpy()")
-    aliasing.expose(array)
+    expose(array)
     return array.view() if array.flags.owndata or array.base is not None else array
 
 

@@ -5,7 +5,9 @@ the result's node. On a view the write also goes into the history of the base: t
 this part replaced" (`write_view`), and every view of it renews its history from there when next used.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from operator import setitem
 from typing import Any
 
 import numpy as np
@@ -13,13 +15,25 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core import aliasing, modes
 from pellucid.core.careful import admitted, new_node
+from pellucid.core.commit import Call
 from pellucid.core.keep import keeper
-from pellucid.core.kinds import Kind
+from pellucid.core.kinds import Kind, bare, memory_of, with_room
 from pellucid.core.modes import Mode
 from pellucid.core.primitive import BOUND, TABLE
 from pellucid.core.provenance import here, warn
-from pellucid.core.tensor import Cut, Leaf, Node, Tensor, wrap
-from pellucid.core.views import current_array, current_node, follow, replay
+from pellucid.core.tensor import Leaf, Node, Tensor, View, wrap
+from pellucid.core.views import (
+    Steps,
+    current_array,
+    current_node,
+    follow,
+    looked_up,
+    looking,
+    lost,
+    replay,
+    way_in,
+    way_out,
+)
 from pellucid.errors import explain
 
 Operation = Callable[..., Any]
@@ -47,7 +61,7 @@ def in_place(operation: Operation, name: str) -> Operation:
         if mode is None or not mode.saved_hooks:
             result = operation(self, *args, **kwargs)
             return result if result is NotImplemented else overwrite(self, result, name)
-        source = wrap(np.array(self.array) if isinstance(self.array, np.ndarray) else self.array, current_node(self))
+        source = wrap(copied(current_array(self)), current_node(self))
         args = tuple(source if value is self else value for value in args)
         return overwrite(self, operation(source, *args, **kwargs), name)  # saved-tensor hooks see what will stay
 
@@ -77,13 +91,15 @@ def _written_directly(ufunc: np.ufunc, target: Tensor, args: tuple[Any, ...], na
         operands.append(value)
     if recording or len(operands) != ufunc.nin:
         return False
-    if any(isinstance(v, np.ndarray) and v.shape != array.shape and v.size != 1 for v in operands):
-        return False
+    for value in operands:  # of the same shape, or one number that is repeated and brings no axes of its own
+        other = isinstance(value, np.ndarray) and value.shape != array.shape
+        if other and (value.size != 1 or value.ndim > array.ndim):
+            return False
     try:
         ufunc(*operands, out=array)
     except OverflowError:  # a number beyond the range of the integers: PyTorch takes it modulo their range
         return False
-    aliasing.note_write(array, name)
+    note_written(target, array, name)
     return True
 
 
@@ -96,8 +112,28 @@ def check_writable(target: Tensor, name: str, alike: bool = False) -> None:
 
     What writes to all elements `alike` may write to elements that share their memory.
     """
-    mode = modes.current()
-    if isinstance(target.cut, Mode) and target.cut.inference and not mode.inference:
+    check_memory(target, name, alike)
+    if not modes.current().grad:
+        return
+    node = current_node(target)
+    if target.window is not None:
+        check_view(target, name)
+        for way in ways_out(target):
+            check_writable(way(target), name, alike)
+    if isinstance(node, Leaf):
+        raise RuntimeError(
+            explain(
+                f"{name}: a leaf Variable that requires grad is being used in an in-place operation",
+                str(here()),
+                "its gradient would belong to a value that no longer exists",
+                "wrap the update in `with torch.no_grad():`, or use the out-of-place form",
+            )
+        )
+
+
+def check_memory(target: Tensor, name: str, alike: bool = False) -> None:
+    """Refuse to write to memory that cannot be written to, whether or not anything is recorded."""
+    if isinstance(target.cut, Mode) and target.cut.inference and not modes.current().inference:
         raise RuntimeError(
             explain(
                 f"{name}: inplace update to an inference tensor outside inference_mode is not allowed",
@@ -105,8 +141,13 @@ def check_writable(target: Tensor, name: str, alike: bool = False) -> None:
                 try_="clone() it first",
             )
         )
-    array = target.array
-    if isinstance(array, np.ndarray) and not array.flags.writeable:
+    for array in memory_of(current_array(target)):
+        _check_memory(target, array, name, alike)
+
+
+def _check_memory(target: Tensor, array: np.ndarray, name: str, alike: bool) -> None:
+    """Refuse to write to memory that is read-only, or to an element of it twice."""
+    if not array.flags.writeable:
         raise RuntimeError(
             explain(
                 f"{name}: the tensor's memory is read-only",
@@ -115,28 +156,15 @@ def check_writable(target: Tensor, name: str, alike: bool = False) -> None:
                 "clone() it first",
             )
         )
-    if not alike and isinstance(array, np.ndarray) and 0 in array.strides and array.size and _overlaps(array):
+    if not alike and 0 in array.strides and array.size and _overlaps(array):
         raise RuntimeError(
             explain(
                 "unsupported operation: more than one element of the written-to tensor refers to a single memory "
                 "location",
                 str(here()),
-                f"{name} would write to a tensor of shape {array.shape} that was expanded and shares its elements",
+                f"{name} would write to a tensor of shape {tuple(target.array.shape)} that was expanded and shares its "
+                "elements",
                 "clone() it before the operation",
-            )
-        )
-    if not mode.grad:
-        return
-    node = current_node(target)
-    if target.window is not None:
-        check_view(target, name)
-    if isinstance(node, Leaf):
-        raise RuntimeError(
-            explain(
-                f"{name}: a leaf Variable that requires grad is being used in an in-place operation",
-                str(here()),
-                "its gradient would belong to a value that no longer exists",
-                "wrap the update in `with torch.no_grad():`, or use the out-of-place form",
             )
         )
 
@@ -166,6 +194,18 @@ def check_view(target: Tensor, name: str, recorded: bool = False) -> None:
     """Refuse an in-place operation on a view whose base could not follow; `recorded`: by what is written it would."""
     view = target.window
     assert view is not None
+    if lost(view):
+        if recorded or target.node is not None:
+            raise RuntimeError(
+                explain(
+                    f"{name}: this view cannot be modified in place while gradients are recorded",
+                    str(here()),
+                    "the tensor it was a view of has been given other memory since, e.g. by `.data = ...`, so that no "
+                    "tensor is left whose history could tell other views of the old memory",
+                    "clone() it first, or use the out-of-place form",
+                )
+            )
+        return
     if view.forbids and (recorded or view.base.node is not None or target.node is not None):
         raise RuntimeError(
             explain(
@@ -358,32 +398,106 @@ def _check_castable(target: Tensor, result: Tensor, name: str) -> None:
 
 
 def write(target: Tensor, value: Any, name: str) -> None:
-    """Put a value into the memory of a tensor; other kinds of array are replaced, also in the base of a view."""
-    array = current_array(target)
-    if isinstance(array, Kind) or isinstance(value, Kind):
+    """Put a value into the memory of a tensor."""
+    array, value = current_array(target), bare(value)
+    if isinstance(value, Kind):
         if isinstance(array, np.ndarray) and not value.spreads:
-            raise RuntimeError(
-                explain(
-                    f"{name}: a {type(value).__name__} value cannot be written into an ordinary tensor",
-                    str(here()),
-                    "the tensor was made without regard to the transformed function's input and has no room for it",
-                    "use the out-of-place form, or make the tensor from the input, e.g. zeros_like(x) or x.clone()",
-                )
-            )
-        target.array = (value if isinstance(array, np.ndarray) else array).overwrite(value, name)
-        view = target.window
-        if view is not None:
-            view.base.array = view.base_array = BOUND["write_view"](view.base.array, target.array, view.steps)
-        return
-    np.copyto(array, value, casting="unsafe")
-    note_written(target, array, name)
+            raise no_room(value, name)
+        if with_room(array, value) is not array:
+            if outward := ways_out(target):
+                for way in outward:
+                    write(way(target), way(wrap(value)).array, name)
+                return
+            array = _make_room(target, value)
+    write_part(array, value, name, partial(note_written, target))
+
+
+def write_part(array: Any, value: Any, name: str, note: Callable[[np.ndarray, str], None]) -> None:
+    """Write a value into the memory of an array, and `note` that."""
+    if isinstance(array, Kind):
+        array.overwrite(value, name, note)
+    elif isinstance(value, Kind):
+        raise no_room(value, name)
+    else:
+        np.copyto(array, value, casting="unsafe")
+        note(array, name)
+
+
+def no_room(value: Kind, name: str) -> Exception:
+    """Why a value of a transformed function cannot be written to memory that was there before."""
+    return RuntimeError(
+        explain(
+            f"{name}: a {type(value).__name__} value cannot be written into an ordinary tensor",
+            str(here()),
+            "the tensor was made without regard to the transformed function's input and has no room for it",
+            "use the out-of-place form, or make the tensor from the input, e.g. zeros_like(x) or x.clone()",
+        )
+    )
+
+
+def _make_room(target: Tensor, value: Kind) -> Any:
+    """Give a tensor, and what it is a view of, room for what a value carries beside its elements: tangents."""
+    view = target.window
+    base = target if view is None else view.base
+    base.array = with_room(base.array, value)
+    if view is not None:
+        target.array, view.base_array = looked_up(base.array, view.steps), base.array
+    return target.array
 
 
 def note_written(target: Tensor, array: np.ndarray, name: str) -> None:
     """Note a write to a tensor's memory: by way of `.data` it is one to a part, which PyTorch does not count."""
-    cut = (target if target.window is None else target.window.base).cut
-    by_data = type(cut) is Cut and cut.by == "data"
-    (aliasing.note_part if by_data else aliasing.note_write)(array, name)
+    owner = target if target.window is None else target.window.base
+    (aliasing.note_part if getattr(owner, "_aside", False) else aliasing.note_write)(array, name)
+
+
+# --- many tensors at once, outside of any graph
+
+
+def is_plain(tensors: Iterable[Tensor]) -> bool:
+    """Whether tensors are plain memory that nobody watches: then it can be written to without them."""
+    mode = modes.MODE.get()
+    if mode is not None and (mode.observers or mode.anomaly or mode.tracer is not None):
+        return False
+    return all(type(tensor.array) is np.ndarray for tensor in tensors)
+
+
+def scaling(tensors: Sequence[Tensor], factor: float, name: str) -> list[Call]:
+    """The calls that multiply plain tensors by a number, for `together`; everything is checked, noted and allocated."""
+    calls: list[Call] = []
+    for tensor in tensors:
+        check_memory(tensor, name)
+        array = tensor.array
+        if array.dtype in FLOATS:
+            calls.append((np.multiply, array, factor, array))
+        else:  # halves are multiplied as float32
+            calls.append((setitem, array, ..., BOUND["mul"](wrap(array), factor).array.astype(array.dtype)))
+    note_together(tensors, name)
+    return calls
+
+
+def copying(targets: Sequence[Tensor], sources: Sequence[Any], name: str) -> list[Call]:
+    """The calls that write the values of some plain tensors into others, for `together`; prepared in the same way."""
+    calls: list[Call] = []
+    for target, source in zip(targets, sources, strict=True):
+        check_memory(target, name)
+        array = source.array if isinstance(source, Tensor) else np.asarray(source)
+        value = array.astype(target.array.dtype, copy=np.may_share_memory(array, target.array))
+        calls.append((setitem, target.array, ..., np.broadcast_to(value, target.array.shape)))
+    note_together(targets, name)
+    return calls
+
+
+def note_together(tensors: Iterable[Tensor], name: str) -> None:
+    """Tell the ledger of writes that are about to happen."""
+    for tensor in tensors:
+        note_written(tensor, tensor.array, name)
+
+
+def as_they_are(tensors: Iterable[Tensor]) -> list[Call]:
+    """The calls that give tensors back the values they have now; other kinds of array are replaced, never written."""
+    arrays = [tensor.array for tensor in tensors if isinstance(tensor.array, np.ndarray)]
+    return [(setitem, array, ..., array.copy()) for array in arrays]
 
 
 def _protect(node: Node, target: Tensor, result: Tensor) -> None:
@@ -393,11 +507,25 @@ def _protect(node: Node, target: Tensor, result: Tensor) -> None:
 
 
 def _protected(value: Any, old: Any, new: Any) -> Any:
-    if isinstance(old, np.ndarray) and isinstance(value, np.ndarray):
-        if value is new:
-            return old
-        return value.copy() if np.may_share_memory(value, old) else value
-    return tuple(_protected(part, old, new) for part in value) if type(value) is tuple else value
+    if type(value) is tuple:
+        return tuple(_protected(part, old, new) for part in value)
+    if value is new and isinstance(old, np.ndarray) and isinstance(new, np.ndarray):
+        return old
+    shared = any(np.may_share_memory(mine, theirs) for mine in memory_of(value) for theirs in memory_of(old))
+    return copied(value) if shared else value
+
+
+def copied(array: Any) -> Any:
+    """An array of the same kind in memory of its own."""
+    return array.copy() if isinstance(array, np.ndarray) else BOUND["clone"](array, "K")
+
+
+def ways_out(target: Tensor) -> tuple[Callable[[Tensor], Tensor], ...]:
+    """Of a view from inside a transform at a tensor outside: how to get from what is seen inside to what is outside."""
+    array = target.array
+    if isinstance(array, Kind) and way_in(target, array.level)[1] is not None:
+        return array.ways_out()
+    return ()
 
 
 def rebase(target: Tensor, node: Node | None, result: Tensor) -> None:
@@ -407,15 +535,40 @@ def rebase(target: Tensor, node: Node | None, result: Tensor) -> None:
         follow(target, node)
         target.cut = result.cut
         return
-    base = view.base
-    parent = current_node(base)
-    if node is None and parent is None:
+    if lost(view) or (node is None and current_node(view.base) is None and type(view) is View):
         return
+    written = wrap(target.array, node)
+    at = way_out(view.steps)
+    if outward := ways_out(target):
+        for way in outward:
+            rebase(way(target), way(written).node, result)
+    elif at is not None:
+        inside = _seen(view, view.steps[:at])
+        if view.steps[at + 1 :]:
+            written = _with_part(_seen(view, view.steps[: at + 1]), written, view.steps[at + 1 :])
+        rebase(inside, inside.array.back_in(view.steps[at][0], written, inside).node, result)
+    else:
+        base = view.base
+        follow(base, _with_part(base, written, view.steps).node)
+        base.cut = None
+    follow(target, replay(view.base, view.steps).node)
+    view.renew()
+
+
+def _seen(view: View, steps: Steps) -> Tensor:
+    """A tensor that looks at the base of a view, by some of its steps."""
+    base = view.base
+    if not steps:
+        return base
+    tensor = replay(base, steps)
+    tensor.window = looking(base, steps, view.forbids)
+    return tensor
+
+
+def _with_part(whole: Tensor, part: Tensor, steps: Steps) -> Tensor:
+    """A tensor in whose memory a part was written, with the history of that."""
     p = TABLE["write_view"]
-    steps = view.steps
-    keep = keeper(p, (parent is not None, node is not None))
-    saved = keep(base.array, base.array, target.array, (steps,))
-    follow(base, new_node(p, (parent, node), saved, tuple(base.array.shape), here()))
-    base.cut = None
-    follow(target, replay(base, steps).node)
-    view.base_node, view.born = base.node, aliasing.tick()
+    parents = current_node(whole), part.node
+    keep = keeper(p, (parents[0] is not None, parents[1] is not None))
+    saved = keep(whole.array, whole.array, part.array, (steps,))
+    return wrap(whole.array, new_node(p, parents, saved, tuple(whole.array.shape), here()))

@@ -3,7 +3,7 @@
 A Dual pushes a tangent along, a Batched array does many at once. The tape does not know about them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core.primitive import Primitive
 from pellucid.core.provenance import here
-from pellucid.core.tensor import Operators, Tensor
+from pellucid.core.tensor import Node, Operators, Tensor
 from pellucid.errors import explain
 
 
@@ -56,9 +56,41 @@ class Kind(Operators):
         """Run a custom function of which this is one of the inputs: (context, outputs), or None to run its forward."""
         raise NotImplementedError
 
-    def overwrite(self, value: Any, name: str) -> Any:
-        """What a tensor that holds this array holds after the in-place operation `name`."""
+    def memory(self) -> list[np.ndarray]:
+        """The ndarrays that hold its values."""
         raise NotImplementedError
+
+    def read_by(self, g: Any, node: Node) -> list[np.ndarray]:
+        """Those of its ndarrays that matter when a node which kept it has a gradient."""
+        return self.memory()
+
+    def overwrite(self, value: Any, name: str, note: Callable[[np.ndarray, str], None]) -> None:
+        """Write a value into its memory for the in-place operation `name`; `note` each ndarray that was written."""
+        raise NotImplementedError
+
+    def bare(self) -> Any:
+        """The array without levels in which it does not move."""
+        return self
+
+    def with_room(self, value: Any) -> Any:
+        """An array of the same memory that also has room for the tangents of a value to be written into it."""
+        return self
+
+    def around(self, array: Any) -> Any:
+        """An array without this level, of the same memory, with room for the tangent that this value has."""
+        return array
+
+    def ways_out(self) -> tuple[Callable[[Tensor], Tensor], ...]:
+        """How the tensors outside are found whose memory a tensor of this kind looks at, one function for each."""
+        raise NotImplementedError
+
+    def back_in(self, way_out: Primitive, outside: Tensor, inside: Tensor) -> Tensor:
+        """A tensor of this level that differs from `inside` in the part that `way_out` takes out of it."""
+        raise NotImplementedError
+
+    def repeated(self, array: np.ndarray) -> Any:
+        """A new array as often as this one stands for one, in memory of its own."""
+        return array
 
     def detached(self) -> Any:
         """The array without what differentiates it."""
@@ -113,6 +145,27 @@ def moved(array: Any, levels: Mapping[int, int]) -> Any:
 def pattern(array: Any) -> np.ndarray:
     """An array that lies in memory as this one does."""
     return array.pattern() if isinstance(array, Kind) else array
+
+
+def memory_of(array: Any) -> list[np.ndarray]:
+    """The ndarrays in which an array of any kind has its values; none of what is no array."""
+    if isinstance(array, np.ndarray):
+        return [array]
+    return array.memory() if isinstance(array, Kind) else []
+
+
+def bare(array: Any) -> Any:
+    """An array without levels in which it does not move."""
+    return array.bare() if isinstance(array, Kind) else array
+
+
+def with_room(array: Any, value: Any) -> Any:
+    """An array of the same memory with room for all that a value carries beside its elements."""
+    if not isinstance(value, Kind):
+        return array
+    if isinstance(array, Kind) and array.level >= value.level:
+        return array.with_room(value)
+    return value.around(array)
 
 
 def layers(array: Any) -> dict[int, Kind]:

@@ -46,8 +46,11 @@ class Meta(Kind):
     def custom(self, function: Any, args: tuple[Any, ...]) -> Any:
         return None
 
-    def overwrite(self, value: Any, name: str) -> Any:
-        return self
+    def memory(self) -> list[np.ndarray]:
+        return []
+
+    def overwrite(self, value: Any, name: str, note: Any) -> None:
+        """Nothing is written where nothing is."""
 
     def detached(self) -> Any:
         return self

@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field, replace
 from types import CodeType, TracebackType
 from typing import Any, ClassVar, TypeVar, cast
@@ -144,6 +144,14 @@ def switched(**changes: Any) -> Iterator[Mode]:
         yield mode
     finally:
         MODE.set(before)
+
+
+def apart(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function whose changes of the mode end with it, wherever Ctrl-C falls.
+
+    Between the change in `__enter__` and the block that it is for an interrupt finds a `with` that nobody leaves.
+    """
+    return copy_context().run(function, *args)
 
 
 class recording:

@@ -81,12 +81,11 @@ OWN_DTYPE = "own"  # a gradient has the dtype of its tensor
 
 
 class Extra:
-    """What few nodes carry: hooks, a tensor that wants its gradient kept, fingerprints of exposed memory."""
+    """What few nodes carry: hooks, a tensor that wants its gradient kept."""
 
     __slots__ = (
         "after",
         "before",
-        "fingerprints",
         "gradient_dtype",
         "metadata",
         "on_gradient",
@@ -101,7 +100,6 @@ class Extra:
         self.after = Hooks()  # of the node: (grad_inputs, grad_outputs) -> grad_inputs
         self.post_accumulate = Hooks()  # of a leaf: called with the tensor once .grad is there
         self.retain: weakref.ref[Tensor] | None = None
-        self.fingerprints: list[tuple[np.ndarray, int]] = []
         self.gradient_dtype: Any = OWN_DTYPE  # of a leaf: the NumPy dtype of its gradient; None: as it arrives
         self.metadata: dict[Any, Any] = {}
         self.unpack: Callable[[Any], Any] | None = None  # saved-tensor hooks: how to get a kept value back
@@ -368,8 +366,8 @@ class View:
 
     def __init__(self, base: "Tensor", steps: tuple[tuple[Primitive, tuple[Any, ...]], ...], forbids: str) -> None:
         self._base = base
-        self.base_node = base.node
-        self.base_array = base.array  # kinds of array are replaced, not written: another one means a write
+        self.base_node: Any = base.node
+        self.base_array = base.array  # a base that holds another one looks at other memory, or is of another kind now
         self.steps = steps
         self.born = tick()
         self.forbids = forbids  # why an in-place operation on this view cannot be recorded; empty: it can
@@ -379,6 +377,16 @@ class View:
         """The tensor that the steps start from. One that was reshaped in place since (`t_`) is a view itself now."""
         base = self._base
         return base if base.window is None else base.window._base
+
+    def rebuilt(self) -> bool:
+        """Whether the base holds another kind of array than when the view was last renewed."""
+        array = self.base.array
+        return array is not self.base_array and not isinstance(array, np.ndarray)
+
+    def renew(self) -> None:
+        """Take note of the history that the base has now: the view has it too."""
+        base = self.base
+        self.base_node, self.base_array, self.born = base.node, base.array, tick()
 
 
 class Operators:
@@ -398,7 +406,7 @@ class Tensor(Operators):
     tensor([2., 4.])
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_grad", "array", "cut", "node", "window")
+    __slots__ = ("__dict__", "__weakref__", "_aside", "_grad", "array", "cut", "node", "window")
     shown_as = "tensor"  # what a tensor of this class is called when it is printed
 
     array: Any  # the ndarray (or another kind of array)
@@ -406,6 +414,7 @@ class Tensor(Operators):
     _grad: "Tensor | None"
     window: View | None  # set on views whose base may be changed in place
     cut: Any  # a Cut or a Mode: why there is no node
+    _aside: bool  # set on another tensor's `.data` only: PyTorch does not count the writes to it
 
     def __init__(self, data: Any = (), *, requires_grad: bool = False, **options: Any) -> None:
         if hasattr(self, "array"):  # a subclass has made it already

@@ -6,11 +6,13 @@ import numpy as np
 
 from pellucid.core import aliasing, modes
 from pellucid.core.departures import joins
-from pellucid.core.kinds import Kind
+from pellucid.core.kinds import Kind, memory_of
 from pellucid.core.primitive import BOUND, Primitive
 from pellucid.core.provenance import here
 from pellucid.core.tensor import DeadEnd, Node, Tensor, View, bearing, extra_of, wrap
 from pellucid.errors import explain
+
+Steps = tuple[tuple[Primitive, tuple[Any, ...]], ...]
 
 
 def current_node(tensor: Tensor) -> Node | None:
@@ -32,9 +34,9 @@ def receiving_node(tensor: Tensor) -> Node | None:
 
 
 def current_array(tensor: Tensor) -> Any:
-    """The array of a tensor; a view over a kind of array is taken anew from its base (kinds are immutable)."""
+    """The array of a tensor; a view whose base has become of another kind is taken anew from it."""
     view = tensor.window
-    if view is not None and view.base.array is not view.base_array and isinstance(view.base.array, Kind):
+    if view is not None and view.rebuilt():
         _refresh(tensor, view)
     mode = modes.MODE.get()
     if mode is not None and mode.tracer is not None:
@@ -44,10 +46,13 @@ def current_array(tensor: Tensor) -> Any:
 
 def _refresh(tensor: Tensor, view: View) -> None:
     base = view.base
-    if isinstance(tensor.array, np.ndarray) and isinstance(base.array, np.ndarray):
-        write = aliasing.write_to(tensor.array)
-        if write is None or write.tick < view.born:  # the base changed by requires_grad_, not by a write
-            return
+    if lost(view):  # whatever happens to the base now does not concern the view
+        view.base_node = base.node
+        return
+    if not view.rebuilt():
+        writes = [aliasing.write_to(array) for array in memory_of(tensor.array)]
+        if not any(write is not None and write.tick >= view.born for write in writes):
+            return  # the base changed by requires_grad_, not by a write
     if view.forbids and current_node(base) is not None:
         raise RuntimeError(
             explain(
@@ -61,15 +66,86 @@ def _refresh(tensor: Tensor, view: View) -> None:
         replayed = replay(base, view.steps)
     tensor.array = replayed.array
     follow(tensor, replayed.node)
-    view.base_node, view.base_array, view.born = base.node, base.array, aliasing.tick()
+    view.renew()
 
 
-def replay(base: Tensor, steps: tuple[tuple[Primitive, tuple[Any, ...]], ...]) -> Tensor:
+def lost(view: View) -> bool:
+    """Whether the base was given other memory (`.data = ...`) since the view was made: they are strangers now."""
+    then, now = view.base_array, view.base.array
+    if now is then or not isinstance(then, np.ndarray) or not isinstance(now, np.ndarray):
+        return False
+    return then.ctypes.data != now.ctypes.data or (then.shape, then.strides) != (now.shape, now.strides)
+
+
+class Paired(View):
+    """A view with a second base: a tensor of forward mode looks at its primal and at its tangent.
+
+    The tangent stands among the params of the step that made the pair.
+    """
+
+    __slots__ = ("partners", "seen")
+
+    def __init__(self, base: Tensor, steps: Steps, forbids: str, partners: tuple[Tensor, ...]) -> None:
+        super().__init__(base, steps, forbids)
+        self.partners = partners
+        self.renew()
+
+    def renew(self) -> None:
+        super().renew()
+        self.base_node = UNKNOWN  # so that every use looks at what was written, to whichever of the two
+        self.seen = [current_array(tensor) for tensor in self.partners]
+
+    def rebuilt(self) -> bool:
+        return super().rebuilt() or any(
+            tensor.array is not array and isinstance(tensor.array, Kind)
+            for tensor, array in zip(self.partners, self.seen, strict=True)
+        )
+
+
+UNKNOWN = object()
+
+
+def way_in(tensor: Tensor, level: int) -> tuple[Steps, int | None]:
+    """The steps by which a tensor looks at its base, and which of them leads into a level of a transform.
+
+    None: the base is of the level itself.
+    """
+    steps: Steps = () if tensor.window is None else tensor.window.steps
+    for at in reversed(range(len(steps))):
+        p, params = steps[at]
+        if p.boundary and params[-1] == level:
+            return steps, at if p.boundary == "in" else None
+    return steps, None
+
+
+def way_out(steps: Steps) -> int | None:
+    """Which step is the last to lead out of a level that the base itself is of."""
+    entered, found = set(), None
+    for at, (p, params) in enumerate(steps):
+        if p.boundary == "in":
+            entered.add(params[-1])
+        elif p.boundary and params[-1] not in entered:
+            found = at
+    return found
+
+
+def looking(base: Tensor, steps: Steps, forbids: str) -> View:
+    """A view from a base by steps, some of which may lead into a level of a transform or out of it."""
+    partners = tuple(value for p, params in steps if p.boundary for value in params if isinstance(value, Tensor))
+    return Paired(base, steps, forbids, partners) if partners else View(base, steps, forbids)
+
+
+def replay(base: Tensor, steps: Steps) -> Tensor:
     """A view anew, with the history that its base has now; in PyTorch that is one step, whatever the view was."""
-    made = wrap(base.array, current_node(base))
-    for p, params in steps:
-        made = BOUND[p.name](made, *params)
+    made = looked_up(wrap(base.array, current_node(base)), steps)
     return bearing("AsStridedBackward0", made) if made.array.dtype == base.array.dtype else made
+
+
+def looked_up(start: Any, steps: Steps) -> Any:
+    """What is seen from a tensor or an array by some steps."""
+    for p, params in steps:
+        start = BOUND[p.name](start, *params)
+    return start
 
 
 def follow(tensor: Tensor, node: Node | None) -> None:
@@ -81,17 +157,26 @@ def follow(tensor: Tensor, node: Node | None) -> None:
 
 
 def shares_memory(y: Any, x: Any) -> bool:
-    if isinstance(y, np.ndarray) and isinstance(x, np.ndarray):
-        return y.base is not None and aliasing.owner_of(y) is aliasing.owner_of(x)
-    return isinstance(y, Kind)
+    """Whether what a view operation made is a view, or a copy where it could not be one."""
+    mine, others = memory_of(y), memory_of(x)
+    if not mine or not others:  # no memory at all: what would be a view is one
+        return isinstance(y, Kind)
+    owners = [aliasing.owner_of(array) for array in others]
+    return any(aliasing.owner_of(array) is owner for array in mine for owner in owners)
 
 
 def view_of(input: Tensor, p: Primitive, params: tuple[Any, ...], forbids: str = "") -> View:
     """The view that a step from `input` makes: from the same base, one step further."""
     before = input.window
     if before is None:
-        return View(input, ((p, params),), forbids)
-    return View(before.base, (*before.steps, (p, params)), before.forbids or forbids)
+        return looking(input, ((p, params),), forbids) if p.boundary else View(input, ((p, params),), forbids)
+    steps = (*before.steps, (p, params))
+    if p.boundary or type(before) is not View:
+        made = looking(before.base, steps, before.forbids or forbids)
+    else:
+        made = View(before.base, steps, before.forbids or forbids)
+    made.base_array = before.base_array  # a base that is lost to the one is lost to the other
+    return made
 
 
 def lead_nowhere(tensor: Tensor) -> None:

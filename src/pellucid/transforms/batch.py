@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.core.careful import compute
-from pellucid.core.kinds import Kind, foreign, layers, moved, pattern, plain
-from pellucid.core.primitive import BOUND, Primitive, as_written, multilinear
+from pellucid.core.careful import compute, seen_from
+from pellucid.core.inplace import copied, write_part
+from pellucid.core.kinds import Kind, bare, foreign, layers, memory_of, moved, pattern, plain, with_room
+from pellucid.core.primitive import BOUND, TABLE, Primitive, as_written, multilinear
 from pellucid.core.provenance import here
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
+from pellucid.core.views import way_in
 from pellucid.errors import explain
 from pellucid.ops.axes import permute_row
 from pellucid.ops.expand import expand_row
@@ -26,13 +28,14 @@ from pellucid.ops.reduce import sum_row
 from pellucid.ops.shape import reshape_row
 from pellucid.ops.slicing import slice_row
 from pellucid.transforms.levels import (
+    Roots,
+    apart,
     belongs,
     check_room,
     entered_from_outside,
     layer,
+    looks_at,
     next_level,
-    owned,
-    write_back,
 )
 from pellucid.transforms.tree import Structure, flatten, spread
 
@@ -66,11 +69,27 @@ class Batched(Kind):
 
         return run_inside(function, args, self)
 
-    def overwrite(self, value: Any, name: str) -> Any:
+    def memory(self) -> list[np.ndarray]:
+        return memory_of(self.value)
+
+    def overwrite(self, value: Any, name: str, note: Callable[[np.ndarray, str], None]) -> None:
         check_room(value, self.level, name)
-        if layer(value, self.level) is not None:
-            return value
-        return into_every(owned(value), self.batch_size, False, self.level)
+        if not belongs(value, self.level):
+            value = into_every(value, self.batch_size, False, self.level)
+        write_part(self.value, value.value, name, note)
+
+    def bare(self) -> Any:
+        return Batched(bare(self.value), self.level, self.adjoint)
+
+    def with_room(self, value: Any) -> Any:
+        inside = with_room(self.value, value.value if belongs(value, self.level) else value)
+        return self if inside is self.value else Batched(inside, self.level, self.adjoint)
+
+    def ways_out(self) -> tuple[Callable[[Tensor], Tensor], ...]:
+        return (lambda tensor: leave(tensor, 0, self.batch_size, self.level),)
+
+    def repeated(self, array: Any) -> Any:
+        return copied(into_every(array, self.batch_size, False, self.level))
 
     def moved(self, levels: Mapping[int, int]) -> "Batched":
         return Batched(moved(self.value, levels), levels.get(self.level, self.level), self.adjoint)
@@ -99,9 +118,11 @@ class Batched(Kind):
             y = _all_at_once(p, arrays, params, level, size)
         else:
             y = _slice_by_slice(p, arrays, params, level, size)
-        if p.outputs == 1:
-            return Batched(y, level, adjoint)
-        return tuple(Batched(part, level, adjoint) for part in y)
+        parts = (y,) if p.outputs == 1 else y
+        if not looks_at(p, parts, arrays):
+            parts = tuple(apart(part, *arrays) for part in parts)
+        made = tuple(Batched(part, level, adjoint) for part in parts)
+        return made[0] if p.outputs == 1 else made
 
     def __repr__(self) -> str:
         return f"Batched(batch_size={self.batch_size}, value={self.value!r}, level={self.level})"
@@ -236,7 +257,8 @@ into_batch: Callable[..., Any] = bind(
         lambda a, axis, size, adjoint, level: Batched(_to_front(a, axis), level, adjoint),
         lambda g, axis, size, adjoint, level: out_of_batch(g, axis, size, level),
         batch=lambda op, a, axis, size, adjoint, level: op(a, axis + 1, size, adjoint, level),
-        boundary=True,
+        boundary="in",
+        view=True,
     )
 )
 
@@ -247,7 +269,7 @@ out_of_batch: Callable[..., Any] = bind(
         _out,
         lambda g, axis, size, level: into_batch(g, axis, size, True, level),
         batch=lambda op, a, axis, size, level: op(a, axis + 1, size, level),
-        boundary=True,
+        boundary="out",
     )
 )
 
@@ -258,7 +280,8 @@ into_every: Callable[..., Any] = bind(
         lambda a, size, adjoint, level: Batched(repeated(a, size), level, adjoint),
         lambda g, size, adjoint, level: _leave(g, size, level),
         batch=lambda op, a, size, adjoint, level: op(a, size, adjoint, level),
-        boundary=True,
+        boundary="in",
+        view=True,
     )
 )
 
@@ -269,7 +292,7 @@ total: Callable[..., Any] = bind(
         _total,
         lambda g, size, level: into_every(g, size, True, level),
         batch=lambda op, a, size, level: op(a, size, level),
-        boundary=True,
+        boundary="out",
     )
 )
 
@@ -279,11 +302,26 @@ def enter(tensor: Tensor, axis: int, level: int) -> Tensor:
     return into_batch(tensor, axis, int(tensor.array.shape[axis]), False, level)  # type: ignore[no-any-return]
 
 
-def leave(tensor: Tensor, axis: int, size: int, level: int) -> Tensor:
-    """Make the batch of a level an axis of a tensor again; a tensor that does not depend on it is repeated."""
+def leave(tensor: Tensor, axis: int, size: int, level: int, roots: Roots | None = None) -> Tensor:
+    """Make the batch of a level an axis of a tensor again; a tensor that does not depend on it is repeated.
+
+    A view of a tensor outside is a view of it still; what others look at inside is one of the `roots` outside.
+    """
     if layer(tensor, level) is None:
         return _from_front(repeated(tensor, size), axis)  # type: ignore[no-any-return]
-    return out_of_batch(tensor, axis, size, level)  # type: ignore[no-any-return]
+    out = out_of_batch(tensor, axis, size, level)
+    steps, at = way_in(tensor, level)
+    view = tensor.window
+    start = tensor if view is None else view.base
+    if at is None:
+        if roots is None:
+            return out  # type: ignore[no-any-return]
+        start = roots.of(start)
+        if view is None:
+            return _from_front(start, axis)  # type: ignore[no-any-return]
+        steps = ((TABLE["into_batch"], (0, size, False, level)), *steps)
+    assert view is not None
+    return seen_from(out, start, (*steps, (TABLE["out_of_batch"], (axis, size, level))), view.forbids)
 
 
 def batched_seed(tensors: Sequence[Tensor | None]) -> tuple[list[Tensor | None], int, int]:
@@ -344,7 +382,7 @@ def vmap(
         finally:
             if token is not None:
                 NO_DRAWS.reset(token)
-        return returned[0] if len(returned) == 1 else call.together(returned)
+        return returned[0] if chunk_size is None and len(returned) == 1 else call.together(returned)
 
     return wrapped
 
@@ -384,19 +422,15 @@ class Call:
         level = next_level()
         size = _batch_size(inputs, self.axes)
         entered = [v if axis is None else enter(v, axis, level) for v, axis in zip(inputs, self.axes, strict=True)]
-        before: list[Any] = [getattr(value, "array", None) for value in entered]
+        windows = [getattr(value, "window", None) for value in entered]
         outputs, structure = flatten(self.func(*self.structure.unflatten(entered), **kwargs))
         axes = self._out_axes(structure)
-        written: dict[int, Tensor] = {}
-        for input, axis, inside, array in zip(inputs, self.axes, entered, before, strict=True):
-            if axis is not None and inside.array is not array and inside.array.shape == array.shape:
-                write_back(input, leave(inside, axis, size, level))
-                written[id(inside)] = _to_front(input, axis)
-        results = []
-        for out, axis in zip(outputs, axes, strict=True):
-            whole = None if axis is None else written.get(id(out))
-            found = self._result(out, axis, size, level) if whole is None else _from_front(whole, axis % whole.ndim)
-            results.append(found)
+        roots = Roots(lambda base: out_of_batch(base, 0, size, level))
+        results = [self._result(out, axis, size, level, roots) for out, axis in zip(outputs, axes, strict=True)]
+        for i, (out, axis) in enumerate(zip(outputs, axes, strict=True)):
+            for input, in_axis, inside, window in zip(inputs, self.axes, entered, windows, strict=True):
+                if out is inside and axis is not None and in_axis == axis % len(input.array.shape):
+                    results[i] = input if inside.window is window else results[i]  # it was not given another shape
         return structure.unflatten(results)
 
     def _out_axes(self, structure: Structure) -> list[Any]:
@@ -420,7 +454,7 @@ class Call:
             )
         return axes
 
-    def _result(self, out: Any, axis: int | None, size: int, level: int) -> Any:
+    def _result(self, out: Any, axis: int | None, size: int, level: int, roots: Roots) -> Any:
         name = getattr(self.func, "__name__", repr(self.func))
         if axis is None:
             if isinstance(out, Tensor) and layer(out, level) is not None:
@@ -436,7 +470,7 @@ class Call:
             raise IndexError(
                 f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {axis})"
             )
-        return leave(out, axis % rank, size, level)
+        return leave(out, axis % rank, size, level, roots)
 
     def together(self, returned: list[Any]) -> Any:
         """The outputs of all chunks, joined along the batch."""
@@ -445,7 +479,7 @@ class Call:
         columns = zip(*(flatten(piece)[0] for piece in returned), strict=True)
         return structure.unflatten(
             [
-                parts[0] if axis is None else joined(parts, axis % len(parts[0].array.shape))
+                parts[0] if axis is None else BOUND["cat"](parts, axis % len(parts[0].array.shape))
                 for parts, axis in zip(columns, axes, strict=True)
             ]
         )

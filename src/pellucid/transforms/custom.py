@@ -167,6 +167,13 @@ def _check_slopes(cls: type[Function], ctx: FunctionCtx, outputs: tuple[Any, ...
                     try_="You should return None at that position instead",
                 )
             )
+        if t is not None and np.dtype(t.array.dtype).kind in ("biu" if np.dtype(y.array.dtype).kind == "c" else "biuc"):
+            raise RuntimeError(
+                explain(
+                    f"the jvp of {cls.__name__} returned a tangent of {t.dtype} for output {k}, which is {y.dtype}",
+                    str(here()),
+                )
+            )
         if t is not None and tuple(t.array.shape) != tuple(y.array.shape):
             raise RuntimeError(
                 explain(
@@ -186,10 +193,11 @@ def _derived(cls: type[Function], ctx: FunctionCtx, tangents: list[Any], outputs
         returned = cls._run_backward(ctx, directions)
     except RuntimeError as problem:  # such as numpy() of what requires grad here, though not in an ordinary backward
         raise _no_jvp(cls) from problem
+    else:
+        pulled = function.fitted(ctx, returned)
     finally:
         ctx.needs_input_grad = needs
-    pulled = returned if isinstance(returned, tuple) else (returned,)
-    pairs = [(d, t) for d, t in zip(pulled, tangents, strict=False) if d is not None and t is not None]
+    pairs = [(d, t) for d, t in zip(pulled, tangents, strict=True) if d is not None and t is not None]
     if pairs and all(current_node(d) is None for d, _ in pairs):
         raise _no_jvp(cls)
     moving = [(d, t) for d, t in pairs if current_node(d) is not None]

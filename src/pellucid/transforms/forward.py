@@ -9,26 +9,32 @@ primal)·ε, the ordinary rule f'(X)ᵀG of dual numbers gives both gradients at
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from pellucid import printing
-from pellucid.core.careful import compute
-from pellucid.core.kinds import Kind, foreign, layers, moved, pattern
-from pellucid.core.primitive import BOUND, Primitive, general, multilinear
+from pellucid.core.aliasing import owner_of
+from pellucid.core.careful import compute, seen_from
+from pellucid.core.inplace import write_part
+from pellucid.core.kinds import Kind, bare, foreign, layers, memory_of, moved, pattern, with_room
+from pellucid.core.primitive import BOUND, TABLE, Primitive, general, multilinear
 from pellucid.core.provenance import here
 from pellucid.core.record import bind
-from pellucid.core.tensor import Tensor
+from pellucid.core.tensor import Freed, Leaf, Node, Tensor, wrap
+from pellucid.core.views import Steps, current_array, current_node, looked_up, way_in
 from pellucid.errors import explain
+from pellucid.ops.convert import clone_row
 from pellucid.transforms.levels import (
+    Roots,
+    apart,
     belongs,
     check_room,
     entered_from_outside,
     layer,
+    looks_at,
     next_level,
-    owned,
-    write_back,
 )
 from pellucid.transforms.tree import flatten
 
@@ -36,7 +42,7 @@ from pellucid.transforms.tree import flatten
 class Dual(Kind):
     """An array with its tangent; a tangent of None is zero."""
 
-    __slots__ = ("adjoint", "dtype", "given", "level", "primal", "shape", "tangent")
+    __slots__ = ("adjoint", "dtype", "level", "primal", "shape", "tangent")
     spreads = True
 
     def __init__(self, primal: Any, tangent: Any, level: int, adjoint: bool = False) -> None:
@@ -44,7 +50,6 @@ class Dual(Kind):
         self.tangent = tangent if tangent is None or isinstance(tangent, Kind) else np.asanyarray(tangent)
         self.level = level
         self.adjoint = adjoint
-        self.given: Tensor | None = None  # the tensor that the user made the tangent of, to be given back
         self.shape = tuple(self.primal.shape)
         self.dtype = foreign(self.primal.dtype)
 
@@ -59,9 +64,43 @@ class Dual(Kind):
 
         return run_inside(function, args, self)
 
-    def overwrite(self, value: Any, name: str) -> Any:
+    def memory(self) -> list[np.ndarray]:
+        return [*memory_of(self.primal), *memory_of(self.tangent)]
+
+    def read_by(self, g: Any, node: Node) -> list[np.ndarray]:
+        """Without the tangent where the gradient of the primal is all that asks for it, and nobody asks for that."""
+        part = layer(g, self.level) if isinstance(g, (Kind, Tensor)) else None
+        moving = part is None or not part.adjoint or any(array.any() for array in memory_of(part.primal))
+        return self.memory() if moving and primal_has_history(node, self.level) else memory_of(self.primal)
+
+    def overwrite(self, value: Any, name: str, note: Callable[[np.ndarray, str], None]) -> None:
         check_room(value, self.level, name)
-        return value if layer(value, self.level) is not None else as_dual(owned(value), False, self.level)
+        write_part(self.primal, _part(value, self.level, "primal"), name, note)
+        if self.tangent is not None:
+            moving = value.tangent if belongs(value, self.level) else zeros_like(self.tangent)
+            write_part(self.tangent, moving, name, note)
+
+    def bare(self) -> Any:
+        primal = bare(self.primal)
+        return primal if self.tangent is None else Dual(primal, bare(self.tangent), self.level, self.adjoint)
+
+    def with_room(self, value: Any) -> Any:
+        primal, tangent = with_room(self.primal, _part(value, self.level, "primal")), self.tangent
+        if belongs(value, self.level):
+            tangent = with_room(zeros_like(self.primal) if tangent is None else tangent, value.tangent)
+        same = primal is self.primal and tangent is self.tangent
+        return self if same else Dual(primal, tangent, self.level, self.adjoint)
+
+    def around(self, array: Any) -> Any:
+        return Dual(with_room(array, self.primal), with_room(zeros_like(array), self.tangent), self.level)
+
+    def ways_out(self) -> tuple[Callable[[Tensor], Tensor], ...]:
+        return (lambda tensor: leave_primal(tensor, self.level)), (lambda tensor: leave_tangent(tensor, self.level))
+
+    def back_in(self, way_out: Primitive, outside: Tensor, inside: Tensor) -> Tensor:
+        if way_out is TABLE["primal_part"]:
+            return make_dual(outside, tangent_part(inside, self.level), False, self.level)  # type: ignore[no-any-return]
+        return make_dual(primal_part(inside, self.level), outside, False, self.level)  # type: ignore[no-any-return]
 
     def moved(self, levels: Mapping[int, int]) -> "Dual":
         tangent = None if self.tangent is None else moved(self.tangent, levels)
@@ -90,9 +129,12 @@ class Dual(Kind):
             t = None
         else:
             t = pushed_forward(p)(tangents, y, primals, params)
-        if p.outputs == 1:
-            return _dual(y, t, level, adjoint)
-        return tuple(_dual(part, None if t is None else t[i], level, adjoint) for i, part in enumerate(y))
+        parts, slopes = ((y,), (t,)) if p.outputs == 1 else (y, (None,) * len(y) if t is None else t)
+        if not (looks_at(p, parts, primals) and looks_at(p, slopes, tangents)):  # a view is one in both, or in neither
+            parts = tuple(apart(part, *primals) for part in parts)
+            slopes = tuple(apart(slope, *parts, *primals, *tangents) for slope in slopes)
+        made = tuple(_dual(part, slope, level, adjoint) for part, slope in zip(parts, slopes, strict=True))
+        return made[0] if p.outputs == 1 else made
 
     def __repr__(self) -> str:
         if isinstance(self.primal, Kind):
@@ -164,7 +206,8 @@ make_dual = bind(
         lambda g, adjoint, level: _take_primal(g, level),
         jvp=_make_dual_jvp,
         batch=lambda op, a, b, adjoint, level: op(a, b, adjoint, level),
-        boundary=True,
+        boundary="in",
+        view=True,
     )
 )
 
@@ -174,8 +217,9 @@ as_dual = bind(
         "as_dual",
         lambda a, adjoint, level: a if belongs(a, level) else Dual(a, None, level, adjoint),
         lambda g, adjoint, level: _take_tangent(g, level),
-        boundary=True,
+        boundary="in",
         elementwise=True,
+        view=True,
     )
 )
 
@@ -184,7 +228,7 @@ primal_part = bind(
         "primal_part",
         lambda a, level: _part(a, level, "primal"),
         lambda g, level: make_dual(zeros_like(g), g, True, level),
-        boundary=True,
+        boundary="out",
         elementwise=True,
     )
 )
@@ -194,7 +238,7 @@ tangent_part = bind(
         "tangent_part",
         lambda a, level: _part(a, level, "tangent"),
         lambda g, level: as_dual(g, True, level),
-        boundary=True,
+        boundary="out",
         elementwise=True,
     )
 )
@@ -232,23 +276,21 @@ def jvp(
     _check_tensors(flat_tangents, "tangents")
     level = next_level()
     duals = [enter(x, t, level) for x, t in zip(flat_primals, flat_tangents, strict=True)]
-    before = [dual.array for dual in duals]
     returned = func(*structure.unflatten(duals))
-    for primal, dual, array in zip(flat_primals, duals, before, strict=True):
-        if dual.array is not array and dual.array.shape == array.shape:
-            write_back(primal, _primal_of(dual, level))
+    still = Roots(lambda base: _still_part(base, level))
+    moving = Roots(lambda base: clone_row(tangent_part(base, level), "K"))  # nodes that keep it keep one of their own
     aux: tuple[Any, ...] = ()
     if has_aux:
         if not (isinstance(returned, tuple) and len(returned) == 2):
             raise RuntimeError(f"{JVP}: output of function f should be a tuple: (output, aux) if has_aux is True")
         returned, aux_tree = returned
         leaves, aux_structure = flatten(aux_tree)
-        aux = (aux_structure.unflatten([_primal_of(leaf, level) for leaf in leaves]),)
+        aux = (aux_structure.unflatten([_primal_of(leaf, level, still) for leaf in leaves]),)
     outputs, out_structure = flatten(returned)
     if returned is None or not outputs:
         raise RuntimeError(f"{JVP}: Expected f to be a function that has non-empty output (got output = {returned})")
-    values = [_primal_of(_checked_output(out), level) for out in outputs]
-    slopes = [_tangent_of(out, level, strict) for out in outputs]
+    values = [_primal_of(_checked_output(out), level, still) for out in outputs]
+    slopes = [_tangent_of(out, level, strict, moving) for out in outputs]
     return out_structure.unflatten(values), out_structure.unflatten(slopes), *aux
 
 
@@ -273,10 +315,34 @@ def enter(primal: Tensor, tangent: Tensor, level: int) -> Tensor:
                 f"Expected tangent to have the dtype of its primal, {primal.dtype}, got {tangent.dtype}"  # type: ignore[attr-defined]
             )
         moving = moving.to(primal.dtype)  # type: ignore[attr-defined]
-    made: Tensor = make_dual(primal, moving, False, level)
-    dual: Any = layer(made, level)
-    dual.given = tangent
-    return made
+        moving.came_as = tangent  # what unpack_dual gives back
+    alone = [kind for level, kind in sorted(layers(primal.array).items()) if kind.batched and not layer(tangent, level)]
+    if alone:  # it needs room for one tangent per example
+        moving = clone_row(reduce(lambda tensor, kind: kind.admit(tensor), alone, moving), "K")
+    elif not layers(moving.array) and (lies := _lies(primal)) != _lies(moving):
+        moving = clone_row(moving, "K")  # PyTorch goes on with a copy that lies in its memory as the primal does
+        moving.array = _laid(moving.array, *lies) if lies else moving.array
+    return make_dual(primal, moving, False, level)  # type: ignore[no-any-return]
+
+
+def _lies(tensor: Tensor) -> tuple[int, int, tuple[int, ...]] | None:
+    """How a tensor lies in its memory: how large that is, where the tensor begins there, its strides."""
+    array = next(iter(memory_of(current_array(tensor))), None)
+    if array is None:
+        return None
+    owner = owner_of(array)
+    if any(stride < 0 for stride in array.strides):  # a result that NumPy has flipped: in PyTorch it is a copy
+        return owner.nbytes, 0, np.empty(array.shape, array.dtype).strides
+    return owner.nbytes, array.ctypes.data - owner.ctypes.data, array.strides
+
+
+def _laid(array: np.ndarray, size: int, begin: int, strides: tuple[int, ...]) -> np.ndarray:
+    """A copy of an array that lies in memory of its own in a given way; one that would overlap itself stays dense."""
+    if 0 in strides:
+        return array
+    room: np.ndarray = np.ndarray(array.shape, array.dtype, np.zeros(size, np.uint8), begin, strides)
+    room[...] = array
+    return room
 
 
 def _check_tensors(leaves: Sequence[Any], name: str) -> None:
@@ -293,11 +359,11 @@ def _checked_output(out: Any) -> Tensor:
     return out
 
 
-def _primal_of(out: Any, level: int) -> Any:
-    return primal_part(out, level) if isinstance(out, Tensor) and layer(out, level) is not None else out
+def _primal_of(out: Any, level: int, roots: Roots) -> Any:
+    return leave_primal(out, level, roots) if isinstance(out, Tensor) and layer(out, level) is not None else out
 
 
-def _tangent_of(out: Tensor, level: int, strict: bool) -> Tensor:
+def _tangent_of(out: Tensor, level: int, strict: bool, roots: Roots) -> Tensor:
     if layer(out, level) is None and strict:
         raise RuntimeError(
             "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. "
@@ -305,4 +371,77 @@ def _tangent_of(out: Tensor, level: int, strict: bool) -> Tensor:
         )
     if layer(out, level) is None:
         return zeros_like(out)  # type: ignore[no-any-return]
-    return tangent_part(out, level)  # type: ignore[no-any-return]
+    return leave_tangent(out, level, roots)
+
+
+def leave_primal(tensor: Tensor, level: int, roots: Roots | None = None) -> Tensor:
+    """The values of a tensor of a level: a view of what the tensor is a view of outside, else of the tensor itself.
+
+    At the end of a call what it is a view of inside is one of the `roots` outside.
+    """
+    steps, at = way_in(tensor, level)
+    if at is None:
+        return _left(tensor, level, _still_part, TABLE["primal_part"], roots)
+    assert tensor.window is not None
+    return _seen_outside(tensor, level, _still_part, tensor.window.base, (*steps[:at], *steps[at + 1 :]))
+
+
+def leave_tangent(tensor: Tensor, level: int, roots: Roots | None = None) -> Tensor:
+    """The tangent of a tensor of a level: the user's own or a view of it, else as in `leave_primal`."""
+    steps, at = way_in(tensor, level)
+    if at is None:
+        return _left(tensor, level, tangent_part, TABLE["tangent_part"], roots)
+    given, further = steps[at][1][0], steps[at + 1 :]
+    if not isinstance(given, Tensor):  # a constant of the level
+        return tangent_part(tensor, level)  # type: ignore[no-any-return]
+    if not further:
+        return getattr(given, "came_as", given)
+    before = given.window
+    start, so_far = (given, ()) if before is None else (before.base, before.steps)
+    return _seen_outside(tensor, level, tangent_part, start, (*so_far, *further))
+
+
+def _seen_outside(tensor: Tensor, level: int, part: Any, start: Tensor, steps: Steps) -> Tensor:
+    """A part of a view from inside of a level at a tensor outside: the same view, from outside."""
+    view = tensor.window
+    assert view is not None
+    steps = steps or ALIAS
+    out = part(tensor, level) if view.forbids else looked_up(start, steps)  # forbidden: it has another history
+    return seen_from(out, start, steps, view.forbids)
+
+
+def primal_has_history(node: Node, level: int) -> bool:
+    """Whether the primal of a result inside of a level depends on tensors that require grad, not its tangent alone."""
+    found, stack = {node}, [node]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Leaf) or type(node.saved) is Freed:
+            return True
+        if node.primitive.boundary == "in" and any(kept is not None and kept[-1] == level for kept in node.saved):
+            if node.inputs[0] is not None:
+                return True
+            continue
+        for parent in node.inputs:
+            if parent is not None and parent not in found:
+                found.add(parent)
+                stack.append(parent)
+    return False
+
+
+def _still_part(tensor: Tensor, level: int) -> Tensor:
+    """The primal of a tensor, without history where only the tangent has one."""
+    node = current_node(tensor)
+    alone = node is not None and not primal_has_history(node, level)
+    return primal_part(wrap(current_array(tensor)) if alone else tensor, level)  # type: ignore[no-any-return]
+
+
+def _left(tensor: Tensor, level: int, part: Any, row: Primitive, roots: Roots | None) -> Tensor:
+    """A part of a tensor whose memory belongs to its level."""
+    view = tensor.window
+    base, steps, forbids = (tensor, (), "") if view is None else (view.base, view.steps, view.forbids)
+    if roots is None:
+        return seen_from(part(tensor, level), base, (*steps, (row, (level,))), forbids)
+    return roots.of(base) if view is None else _seen_outside(tensor, level, part, roots.of(base), steps)
+
+
+ALIAS = ((TABLE["alias"], ((...,),)),)

@@ -9,16 +9,17 @@ enters the level on such a walk is marked `adjoint`, and so is all that is compu
 again it must be brought back to an ordinary array. A walk inside the level has no such mark, and its gradients stay.
 """
 
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
-import numpy as np
-
-from pellucid.core.inplace import check_writable, overwrite
-from pellucid.core.kinds import Kind, layers
+from pellucid.core.aliasing import owner_of
+from pellucid.core.inplace import copied
+from pellucid.core.kinds import Kind, layers, memory_of
+from pellucid.core.primitive import Primitive
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor
-from pellucid.core.views import current_array
+from pellucid.core.views import current_array, shares_memory
 from pellucid.errors import explain
 
 _levels = count(1)
@@ -45,18 +46,35 @@ def belongs(array: Any, level: int) -> bool:
     return isinstance(array, Kind) and array.level == level
 
 
-def owned(value: Any) -> Any:
-    """An array that later writes to its source do not reach: ndarrays are copied, kinds are never written."""
-    return value.copy(order="K") if isinstance(value, np.ndarray) else value
+def apart(y: Any, *sources: Any) -> Any:
+    """What an operation made of some arrays, in memory of its own: a later write to it must not reach them."""
+    owners = {id(owner_of(array)) for source in sources for array in memory_of(source)}
+    shared = any(id(owner_of(array)) in owners for array in memory_of(y))
+    return copied(y) if shared else y
 
 
-def write_back(input: Tensor, result: Tensor) -> None:
-    """Give the input of a transformed function what the function wrote to it in place, with its history."""
-    check_writable(input, WRITTEN)
-    overwrite(input, result, WRITTEN)
+def looks_at(p: Primitive, results: Sequence[Any], inputs: Sequence[Any]) -> bool:
+    """Whether results look at the memory of the input, as those of views and splits do, unless they had to copy."""
+    if not (p.view or not p.outputs):
+        return False
+    return all(result is None or shares_memory(result, inputs[0]) for result in results)
 
 
-WRITTEN = "a write to an input of a transformed function"
+class Roots:
+    """The tensors of one call's level whose memory goes out of it, each with what it is outside.
+
+    Several outputs that look at one tensor inside look at one tensor outside.
+    """
+
+    def __init__(self, way_out: Callable[[Tensor], Tensor]) -> None:
+        self._way_out = way_out
+        self._known: dict[int, tuple[Tensor, Tensor]] = {}  # by id of the tensor, which is kept for that
+
+    def of(self, base: Tensor) -> Tensor:
+        """What a tensor of the level is outside."""
+        if id(base) not in self._known:
+            self._known[id(base)] = (base, self._way_out(base))
+        return self._known[id(base)][1]
 
 
 def check_room(value: Any, level: int, name: str) -> None:

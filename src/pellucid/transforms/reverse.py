@@ -9,7 +9,7 @@ import numpy as np
 from pellucid.core import modes
 from pellucid.core.backward import gradients
 from pellucid.core.tensor import Tensor, wrap
-from pellucid.core.views import current_node
+from pellucid.core.views import current_array, current_node
 from pellucid.transforms.forward import zeros_like
 from pellucid.transforms.scope import Scope, chosen, filled, recording, replaced, without_aux
 from pellucid.transforms.tree import flatten
@@ -108,6 +108,7 @@ def pullback_at(
         output, aux = without_aux(func(*arguments), has_aux, "vjp(f, *primals)")
         outputs, out_structure = flatten(output)
         _check_outputs(outputs, "vjp(f, *primals)")
+        ends = [wrap(current_array(y), current_node(y)) for y in outputs]  # the user may write to what is handed out
 
     def pull_back(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         seeds, given = flatten(cotangents)
@@ -119,7 +120,7 @@ def pullback_at(
         inside = Scope()
         inside.own = scope.own
         inside.outer = modes.current() if scope.outer.grad else scope.outer
-        grads = filled(pulled_back(inside, outputs, seeds, inputs, retain=True), inputs)
+        grads = filled(pulled_back(inside, ends, seeds, inputs, retain=True), inputs)
         return structure.unflatten([inside.release(g) for g in grads])
 
     return scope.release(output), scope.release(aux), pull_back

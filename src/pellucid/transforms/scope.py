@@ -12,6 +12,7 @@ import numpy as np
 
 from pellucid.core import modes
 from pellucid.core.backward import oldest_first
+from pellucid.core.careful import seen_from
 from pellucid.core.primitive import Primitive, edges_of, same
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Leaf, Node, Tensor, wrap
@@ -46,6 +47,7 @@ class Scope:
     def __init__(self) -> None:
         self.outer = modes.current()
         self.own: set[Node] = set()
+        self.known: dict[int, tuple[Tensor, Tensor]] = {}  # what a tensor in the call is outside; kept for its id
 
     def argument(self, value: Any) -> Tensor:
         """A tensor of this call's own that stands for one of the user's."""
@@ -63,6 +65,7 @@ class Scope:
         source = current_node(value) if self.outer.grad else None
         tensor.node = Leaf(tensor, here()) if source is None else Argument(tensor, source)
         self.own.add(tensor.node)
+        self.known[id(tensor)] = (tensor, value)
         return tensor
 
     def seen_outside(self, tensors: Iterable[Tensor]) -> bool:
@@ -78,9 +81,24 @@ class Scope:
         return map_tree(lambda leaf: self._released(leaf) if isinstance(leaf, Tensor) else leaf, tree)
 
     def _released(self, tensor: Tensor) -> Tensor:
-        if current_node(tensor) is None or self.seen_outside([tensor]):
+        if id(tensor) not in self.known:
+            self.known[id(tensor)] = (tensor, self._outside(tensor))
+        return self.known[id(tensor)][1]
+
+    def _outside(self, tensor: Tensor) -> Tensor:
+        """A tensor as it is outside: an argument is the user's own again, a view one of what its base is there."""
+        node, view = current_node(tensor), tensor.window
+        base = None if view is None else self._released(view.base)
+        seen = node is None or self.seen_outside([tensor])
+        if seen and (view is None or base is view.base):
             return tensor
-        return wrap(current_array(tensor))
+        out = wrap(current_array(tensor), node if seen else None, tensor.cut)
+        if view is None or base is None:
+            return out
+        before = base.window
+        start, steps, forbids = (base, (), "") if before is None else (before.base, before.steps, before.forbids)
+        with modes.recording(self.outer.grad):
+            return seen_from(out, start, (*steps, *view.steps), view.forbids or forbids)
 
 
 def recording() -> Any:
