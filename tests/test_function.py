@@ -525,22 +525,217 @@ def test_gradient_for_an_argument_that_is_no_tensor():
         broken(lambda g: (g, g)).apply(leaf(1.0), 2.0).backward()
 
 
-@pytest.mark.parametrize(
-    ("shape", "try_"),
-    [((3,), "grad.sum(dim=0)"), ((4, 1), "grad.sum(dim=1, keepdim=True)"), ((), "grad.sum(dim=(0, 1))")],
-)
-def test_missing_sum_over_a_broadcast_dimension_is_named(shape, try_):
-    x = pl.ones(4, 3, requires_grad=True)
-    b = pl.ones(*shape, requires_grad=True) if shape else pl.tensor(1.0, requires_grad=True)
+SHAPES = [(3,), (1, 3), (2, 3), (4, 3), (4, 2, 3), (1,), (), (3, 1), (3, 4), (1, 1, 3), (0,), (2, 0), (0, 3), (4, 0, 3)]
+EXPANDED = [(shape, wide) for shape in SHAPES for wide in SHAPES if len(wide) >= len(shape)
+            and all(n in (1, m) for n, m in zip(shape, wide[len(wide) - len(shape) :], strict=True))]  # fmt: skip
+
+
+def answering(shape, factor=2.0, wrapper=lambda backward: backward):
+    """A function of one tensor whose backward returns a gradient of a shape: every element of it is sum(g) * factor."""
+
+    class Answer(Function):
+        @staticmethod
+        def forward(ctx, a):
+            ctx.save_for_backward(a)
+            return a * a
+
+        @staticmethod
+        @wrapper
+        def backward(ctx, g):
+            return (g.sum() * factor).expand(shape)
+
+    return Answer
+
+
+@pytest.mark.parametrize(("shape", "wide"), EXPANDED)
+def test_a_gradient_that_was_expanded_from_the_inputs_shape_is_summed(shape, wide):
+    x = pl.ones(shape, requires_grad=True)
+    share = 2.0 * x.numel() * (np.prod(wide) / x.numel() if x.numel() else 0)
+    y, seen = answering(wide).apply(x), []
+    y.grad_fn.register_hook(lambda sent, _: seen.append(tuple(sent[0].shape)))
+    y.sum().backward()
+    assert tuple(x.grad.shape) == shape and x.grad.tolist() == pl.full(shape, share).tolist() and seen == [shape]
+    (first,) = grad((answering(wide).apply(x) ** 2).sum(), x, create_graph=True)
+    assert tuple(first.shape) == shape and first.tolist() == pl.full(shape, 2 * share).tolist()
+    (second,) = grad(first.sum(), x)
+    assert tuple(second.shape) == shape and second.tolist() == pl.full(shape, 2 * share**2).tolist()
+
+
+@pytest.mark.parametrize(("shape", "got"), [(a, b) for a in SHAPES for b in SHAPES if (a, b) not in EXPANDED])
+def test_a_gradient_of_any_other_shape_is_refused(shape, got):
+    x = pl.ones(shape, requires_grad=True)
     with pytest.raises(RuntimeError) as caught:
-        broken(lambda g: (g, g)).apply(x, b).sum().backward()
-    text = str(caught.value)
-    assert f"at index 1 - got [4, 3] but expected shape compatible with {list(shape)}" in text
-    assert "broadcast this input" in text
-    assert try_ in text
-    assert __file__ in text
-    assert x.grad is None
-    assert b.grad is None
+        answering(got).apply(x).sum().backward()
+    text = f"returned an invalid gradient at index 0 - got {list(got)} but expected shape compatible with {list(shape)}"
+    assert text in str(caught.value) and __file__ in str(caught.value) and x.grad is None
+
+
+@pytest.mark.torch
+def test_which_gradients_are_summed_is_as_in_pytorch(torch):
+    for shape in SHAPES:
+        for got in SHAPES:
+
+            class Answer(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, a):
+                    return a * a
+
+                @staticmethod
+                def backward(ctx, g, got=got):
+                    return (g.sum() * 2.0).expand(got)
+
+            x = torch.ones(shape, requires_grad=True)
+            try:
+                Answer.apply(x).sum().backward()
+            except RuntimeError:
+                assert (shape, got) not in EXPANDED
+            else:
+                mine = pl.ones(shape, requires_grad=True)
+                answering(got).apply(mine).sum().backward()
+                assert mine.grad.tolist() == x.grad.tolist()
+
+
+class Plus(Function):
+    """a + b, whose backward leaves the sums over what was broadcast to the engine."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(a, b):
+        return a + b
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, g
+
+
+class StackedPlus(Plus):
+    generate_vmap_rule = False
+
+    @staticmethod
+    def vmap(info, dims, a, b):
+        return Plus.apply(a.unsqueeze(1), b), 0
+
+
+@pytest.mark.parametrize("function", [Plus, StackedPlus])
+def test_a_broadcast_is_summed_under_every_transform(function):
+    b = pl.arange(12.0, dtype=pl.float64).reshape(4, 3)
+    a = pl.tensor([0.5, -1.0, 2.0], dtype=pl.float64)
+    several = pl.stack([a, 2 * a])
+
+    def mine(a):
+        return (function.apply(a, b) ** 3).sum()
+
+    def plain(a):
+        return ((a + b) ** 3).sum()
+
+    for transformed in (func.grad, func.jacrev, lambda f: func.jacrev(func.jacrev(f))):
+        assert pl.equal(transformed(mine)(a), transformed(plain)(a))
+    assert pl.equal(func.vmap(func.grad(mine))(several), func.vmap(func.grad(plain))(several))
+    leaf = several.clone().requires_grad_()
+    func.vmap(mine)(leaf).sum().backward()
+    assert pl.equal(leaf.grad, func.vmap(func.grad(plain))(several))
+    if function is Plus:  # forward mode is derived from backward
+        for transformed in (func.jacfwd, func.hessian):
+            assert pl.allclose(transformed(mine)(a), transformed(plain)(a), rtol=1e-14)
+    assert pl.autograd.gradcheck(function.apply, (a.clone().requires_grad_(), b.clone().requires_grad_()))
+
+
+def test_a_sum_of_what_may_not_be_differentiated_twice_is_refused():
+    x = leaf(1.0, 2.0, 3.0)
+    (first,) = grad(answering((4, 3), wrapper=once_differentiable).apply(x).sum(), x, create_graph=True)
+    assert first.tolist() == [24.0] * 3
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first.sum().backward()
+
+
+def test_a_gradient_of_an_argument_that_needs_none_is_not_looked_at():
+    x = leaf(1.0, 2.0)
+    broken(lambda g: (g, pl.ones(7, dtype=pl.complex64))).apply(x, pl.ones(2, dtype=pl.float64)).sum().backward()
+    assert x.grad.tolist() == [1, 1]
+
+
+def test_a_broadcast_is_summed_for_custom_operators():
+    plus = pl.library.custom_op(
+        "numerics::plus", lambda a, b: a + b, mutates_args=(), schema="(Tensor a, Tensor b) -> Tensor"
+    )
+    plus.register_autograd(lambda ctx, g: (g, g))
+    a = pl.ones(3, requires_grad=True)
+    plus(a, pl.ones(4, 3)).sum().backward()
+    assert a.grad.tolist() == [4, 4, 4]
+
+
+FLOATS, COMPLEX = ("float16", "bfloat16", "float32", "float64"), ("complex64", "complex128")
+
+
+def of_dtype(lib, own, given):
+    """The gradient of an input of a dtype, for which backward returned one of another; None: refused."""
+
+    class Answer(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return lib.ones(2, dtype=getattr(lib, given))
+
+    x = lib.ones(2, dtype=getattr(lib, own), requires_grad=True)
+    y = Answer.apply(x * 1).sum()
+    try:
+        (y.real if y.is_complex() else y).backward()
+    except RuntimeError as problem:
+        assert x.grad is None
+        return None, str(problem)
+    return str(x.grad.dtype), x.grad.tolist()
+
+
+@pytest.mark.parametrize("own", [*FLOATS, *COMPLEX])
+def test_a_gradient_is_cast_to_the_dtype_of_its_input_and_complex_ones_only_to_complex(own):
+    for given in (*FLOATS, *COMPLEX, "int64", "bool"):
+        dtype, found = of_dtype(pl, own, given)
+        if given in FLOATS or (given in COMPLEX) == (own in COMPLEX):
+            assert (dtype, found) == (f"torch.{own}", [1, 1])
+        else:
+            assert dtype is None and f"torch.{given}" in found and f"torch.{own}" in found and __file__ in found
+
+
+@pytest.mark.torch
+def test_which_dtypes_of_gradients_are_cast_is_as_in_pytorch(torch):
+    for own in (*FLOATS, *COMPLEX):
+        for given in (*FLOATS, *COMPLEX, "int64", "bool"):
+            assert of_dtype(pl, own, given)[0] == of_dtype(torch, own, given)[0], (own, given)
+
+
+@pytest.mark.parametrize(("own", "given"), [("float32", "complex64"), ("float32", "int64"), ("complex64", "bool")])
+def test_a_tangent_of_another_kind_of_number_is_refused(own, given):
+    class Answer(Function):
+        @staticmethod
+        def forward(a):
+            return a * 2
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def jvp(ctx, t):
+            return pl.ones(2, dtype=getattr(pl, given))
+
+    x = pl.ones(2, dtype=getattr(pl, own))
+    with pytest.raises(RuntimeError, match=f"returned a tangent of torch.{given} for output 0, which is torch.{own}"):
+        func.jvp(Answer.apply, (x,), (x,))
+
+
+def test_a_broadcast_inside_forward_that_the_engine_cannot_know_is_named():
+    x = pl.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError) as caught:
+        answering((3, 4)).apply(x).sum().backward()
+    assert "sum over the broadcast dimensions: grad.sum(dim=1)" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -956,3 +1151,47 @@ def test_a_node_can_be_called_by_hand():
     assert Square.apply(x).grad_fn.apply(pl.ones(2)).tolist() == [2.0, 4.0]
     x.view_as(x).grad_fn.next_functions[0][0](pl.ones(2))
     assert x.grad.tolist() == [1.0, 1.0]
+
+
+class TwoResults(pl.autograd.Function):
+    """Whose backward knows a gradient of y that only the first result asks for, and a constant one of z."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, y, z):
+        return x * y, x.sin() + z
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g, h):
+        x, y, _ = ctx.saved_tensors
+        return g * y + h * x.cos(), g * x, x * 0 + 1
+
+
+def test_gradients_made_of_saved_values_alone_leave_vmap():
+    x = pl.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    y, z = pl.ones(2, requires_grad=True), pl.ones(2, requires_grad=True)
+    pl.vmap(lambda x: TwoResults.apply(x, y, z)[1])(x).sum().backward()
+    assert (y.grad.tolist(), z.grad.tolist()) == ([0, 0], [2, 2])
+
+
+def test_an_argument_that_may_not_be_used_is_refused_before_forward_writes_to_it():
+    class Twice(pl.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x.mul_(2)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.mark_dirty(*inputs)
+
+    y = pl.ones(2, requires_grad=True) * 1.5
+    first, _ = y.split(1)
+    y[1] = 0.5
+    with pytest.raises(RuntimeError, match="a view was used whose base"):
+        Twice.apply(first)
+    assert y.tolist() == [1.5, 0.5]

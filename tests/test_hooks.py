@@ -468,6 +468,49 @@ def test_backward_of_several_tensors():
     assert y.grad.item() == 2
 
 
+def test_backward_with_inputs_fills_what_retains_its_gradient_on_the_way():
+    x = pl.tensor([1.0, 2.0], requires_grad=True)
+    y, z = x * 3, x * 4
+    y.retain_grad()
+    z.retain_grad()
+    (y * y).sum().backward(inputs=[x])
+    assert (y.grad.tolist(), z.grad) == ([6, 12], None)
+
+
+def test_an_input_of_backward_that_is_no_leaf_retains_its_gradient_from_then_on():
+    x = pl.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 3
+    (y * y).sum().backward(inputs=[y])
+    assert (y.grad.tolist(), x.grad, y.retains_grad) == ([6, 12], None, True)
+    y.sum().backward()
+    assert (y.grad.tolist(), x.grad.tolist()) == ([7, 13], [3, 3])
+
+
+def test_a_hook_that_packs_without_history_keeps_tangents():
+    x = pl.tensor([1.0, 2.0], requires_grad=True)
+    with graph.saved_tensors_hooks(lambda t: t.detach(), lambda t: t):
+        jacobian = pl.func.jacfwd(lambda x: x * x * x)(x)
+    jacobian.sum().backward()
+    assert x.grad.tolist() == [6, 12]
+
+
+def test_a_gradient_of_create_graph_has_memory_of_its_own():
+    x, seed = pl.ones(2, requires_grad=True), pl.full((2,), 3.0)
+    x.clone().backward(seed, create_graph=True)
+    with pl.no_grad():
+        x.grad.zero_()
+    assert seed.tolist() == [3, 3]
+
+
+def test_a_gradient_with_a_graph_is_added_to_in_place():
+    x = pl.ones(2, requires_grad=True)
+    (x * x).sum().backward(create_graph=True)
+    held = x.grad
+    x.sum().backward()
+    assert x.grad is held
+    assert held.tolist() == [3, 3]
+
+
 def test_variable_is_a_tensor():
     v = autograd.Variable(pl.ones(2), requires_grad=True)
     assert v.requires_grad

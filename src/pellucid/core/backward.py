@@ -7,7 +7,6 @@ once. An exception, a hook that fails or Ctrl-C in between leaves every `.grad` 
 import operator
 import sys
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -20,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
-from pellucid.core import aliasing, large, modes
+from pellucid.core import aliasing, exposure, large, modes
+from pellucid.core.commit import quietly, run_all
 from pellucid.core.departures import RUNS, last_outward
 from pellucid.core.hooks import Watch, after_node, as_tensor, before_node, on_gradient, post_accumulate, tell_backward
 from pellucid.core.kinds import Kind
@@ -53,6 +53,8 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
     watch = None if mode is None else Watch.under(mode)
     straight = not create_graph and wanted is None and (watch is None or not watch.check)
     tell = None if watch is None else watch.step
+    if exposure.ALERT or exposure.resting:
+        exposure.compare()
     grads = seeds
     landed: Gradients = {}
     ours: Adders = {}
@@ -81,16 +83,16 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
             edges: Any = p.edges
             scalar = not node.shape and p.elementwise and isinstance(g, np.generic)
             if node.born < aliasing.latest:
-                saved = saved_values(node)
+                saved = saved_values(node, g)
         else:
             g = arrived(node, g, create_graph, targets, landed)
             if p is ACCUMULATE or (wanted is not None and wanted.isdisjoint(inputs)):
                 continue
             if straight and watch is None and p.gather is not None and node.extra is None:
                 d = value = None  # names from the node before, one of which may be g's: then it would not be free
-                edges, inputs, saved = gathered(node, g, saved_values(node), grads, ours)
+                edges, inputs, saved = gathered(node, g, saved_values(node, g), grads, ours)
             else:
-                edges, inputs, saved = pulled(node, g, saved_values(node), create_graph, wanted, watch)
+                edges, inputs, saved = pulled(node, g, saved_values(node, g), create_graph, wanted, watch)
             stretched, scalar = True, False
         for i, rule, arity in edges:
             parent = inputs[i]
@@ -130,6 +132,8 @@ def walk(seeds: Gradients, *, retain_graph: bool, create_graph: bool, targets: s
                 newest, carried = parent, d
         if spent is not None and p.keeps:
             node.saved = spent
+    if exposure.MARKED and not retain_graph:
+        exposure.settle()
     if targets is None and not landed:  # no hooks, nothing retained: all that is left has landed
         return grads
     landed.update(grads if targets is None else {node: g for node, g in grads.items() if node in targets})
@@ -230,7 +234,7 @@ def fold(d: Any, shape: tuple[int, ...] | None, node: Node) -> Any:
     extra = len(given) - len(shape or ())
     if type(d) is ndarray and extra > 0 and given[extra:] == shape:  # a bias: by far the most frequent
         return leading_sum(d, extra)
-    if shape is None or extra < 0 or any(n not in (1, m) for n, m in zip(shape, given[extra:], strict=True)):
+    if shape is None or not expands_to(shape, given):
         raise RuntimeError(
             explain(
                 f"{node.name()} returned a gradient of shape {tuple(d.shape)} for an input of shape {shape}",
@@ -239,6 +243,23 @@ def fold(d: Any, shape: tuple[int, ...] | None, node: Node) -> Any:
                 "sum over the dimensions that were broadcast in forward",
             )
         )
+    return summed_to(d, shape)
+
+
+def expands_to(shape: tuple[int, ...], wide: tuple[int, ...]) -> bool:
+    """Whether a tensor of a shape can have been broadcast to another.
+
+    >>> expands_to((3, 1), (2, 3, 4)), expands_to((1, 3), (3,))
+    (True, False)
+    """
+    extra = len(wide) - len(shape)
+    return extra >= 0 and all(n in (1, m) for n, m in zip(shape, wide[extra:], strict=True))
+
+
+def summed_to(d: Any, shape: tuple[int, ...]) -> Any:
+    """The sum of a gradient over all that was broadcast from a shape."""
+    given = d.shape
+    extra = len(given) - len(shape)
     axes = (*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1 != given[i + extra]))
     if type(d) is ndarray:
         total = added_up(d, axes)
@@ -253,7 +274,6 @@ SET_GRAD: Any = Tensor.__dict__["_grad"].__set__
 COMMIT = RLock()
 EMPTY: Mapping[Node, Tensor] = {}
 Write = tuple[Callable[[Any, Any], Any], Any, Any]  # a function of C and its two arguments
-run_all = deque[Any](maxlen=0).extend  # takes all that an iterator yields and keeps nothing, within one call into C
 
 
 def commit(landed: Gradients, create_graph: bool, receivers: Mapping[Node, Tensor] = EMPTY) -> None:
@@ -279,7 +299,12 @@ def commit(landed: Gradients, create_graph: bool, receivers: Mapping[Node, Tenso
             writes.append(prepared(tensor, g, create_graph))
             del g
         before = [(tensor, tensor._grad, copy_of(tensor._grad)) for tensor in tensors] if hooked else []
-        run_all(starmap(operator.call, writes))
+        calls = starmap(operator.call, writes)
+        try:
+            run_all(calls)
+        except BaseException:  # NumPy complains of an overflow when it has added: the others follow
+            quietly(calls)
+            raise
         if hooked:
             with modes.recording(create_graph):  # p.sub_(p.grad) in a hook is no part of any graph
                 post_accumulate(reversed(hooked), before)
@@ -305,14 +330,13 @@ def prepared(tensor: Tensor, g: Any, create_graph: bool) -> Write:
     if create_graph:
         if g.array.dtype != tensor.array.dtype and (wanted := gradient_dtype(tensor)) is not None:
             g = g.to(dtypes.from_numpy_dtype(wanted))
-        g = dense(g)
-        return SET_GRAD, tensor, (g if old is None else old + g)
+        return SET_GRAD, tensor, (BOUND["clone"](g, "C") if old is None else old + g)  # g may be somebody's own tensor
     if isinstance(g, Kind) or isinstance(tensor.array, Kind):
-        return SET_GRAD, tensor, wrap(g if old is None else old.array + g)
+        return SET_GRAD, tensor, wrap(copied(g) if old is None else old.array + g)
     g = of_dtype(g, tensor)
     if old is None:
         return SET_GRAD, tensor, wrap(own(g))
-    if old.node is None and isinstance(old.array, ndarray) and old.array.flags.writeable:
+    if isinstance(old.array, ndarray) and old.array.flags.writeable:
         aliasing.note_write(old.array, "backward (accumulation into .grad)")
         return iadd, old.array, g
     return SET_GRAD, tensor, wrap(np.asanyarray(old.array + g))  # of 0-d arrays NumPy makes a number
@@ -332,7 +356,9 @@ def own(g: Any) -> Any:
 
 def copied(g: Any) -> Any:
     """A copy in C order, of the same kind of array; of a NumPy scalar an array."""
-    return large.copied(g) if isinstance(g, ndarray) else np.array(g)
+    if isinstance(g, ndarray):
+        return large.copied(g)
+    return BOUND["clone"](g, "C") if isinstance(g, Kind) else np.array(g)
 
 
 # --- the public entrances
@@ -443,15 +469,18 @@ def backward(
     inputs: Sequence[Tensor] | None = None,
 ) -> None:
     """Add the gradients of the tensors to the `.grad` of the leaves they depend on (or of `inputs` only)."""
-    retain = create_graph if retain_graph is None else retain_graph
-    landed = walk_from(tensors, gradients, retain, create_graph, _targets(inputs))
+    again = create_graph if retain_graph is None else retain_graph
+    landed = walk_from(tensors, gradients, again, create_graph, _targets(inputs))
     root = tensors[0].node if tensors else None
     if root is not None:
         RUNS.append((weakref.ref(root), root.born, aliasing.tick(), list(map(BORN, landed))))
     receivers = EMPTY
-    if inputs is not None:  # gradients go to these tensors only, leaves or not
+    if inputs is not None:  # of the leaves these only; those that are none retain their gradient from now on
         receivers = {node: tensor for tensor in inputs if (node := current_node(tensor)) is not None}
-        landed = {node: g for node, g in landed.items() if node in receivers}
+        landed = {node: g for node, g in landed.items() if node in receivers or not isinstance(node, Leaf)}
+        for node, tensor in receivers.items():
+            if not isinstance(node, Leaf):
+                retain(node, tensor)
     if create_graph:
         with modes.recording(True):
             commit(landed, True, receivers)
@@ -553,9 +582,7 @@ def _returned(g: Any, tensor: Tensor) -> Tensor | None:
     """A gradient as the user gets it: a tensor of its own, of the input's dtype."""
     if g is None or isinstance(g, Tensor):
         return g if g is None else dense(g)
-    if isinstance(g, Kind):
-        return wrap(g)
-    return wrap(copied(of_dtype(g, tensor)))
+    return wrap(copied(g if isinstance(g, Kind) else of_dtype(g, tensor)))
 
 
 def dense(g: Tensor) -> Tensor:

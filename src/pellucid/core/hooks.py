@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.core import modes
+from pellucid.core import exposure, modes
 from pellucid.core.attention import first_bad
 from pellucid.core.kinds import Kind, plain
 from pellucid.core.primitive import BOUND
@@ -35,6 +35,7 @@ def on_gradient(node: Node, g: Any, create_graph: bool) -> Any:
                 changed = hook(as_tensor(g))
                 if changed is not None:
                     g = _like(checked(changed, as_tensor(g), hook, node), create_graph)
+        exposure.user_code_ran()
     return before_node(node, g, create_graph) if extra.before and node.primitive is ACCUMULATE else g
 
 
@@ -54,6 +55,7 @@ def before_node(node: Node, g: Any, create_graph: bool) -> Any:
             if changed is not None:
                 parts = [_like(d, create_graph) for d in checked_all(changed, shown(g), hook, node)]
                 g = parts if isinstance(g, list) else parts[0]
+    exposure.user_code_ran()
     return g
 
 
@@ -66,6 +68,7 @@ def after_node(node: Node, results: Sequence[Any], g: Any, create_graph: bool) -
             changed = hook(sent, shown(g))
             if changed is not None:
                 results = [_like(d, create_graph) for d in checked_all(changed, sent, hook, node)]
+    exposure.user_code_ran()
     return results
 
 

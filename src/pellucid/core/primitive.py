@@ -48,7 +48,7 @@ class Primitive:
     grad_name: str = ""  # what PyTorch calls the node, e.g. MulBackward0
     grad_names: Callable[[Any], str] | None = None  # the same where it depends on the shape of the result
     elementwise: bool = False  # works on each element alone: batches and broadcasts by itself
-    boundary: bool = False  # leads into a kind of array or out of it; its last param is the kind's level
+    boundary: str = ""  # leads "in"to a kind of array or "out" of it; its last param is the kind's level
     edges: tuple[tuple[int, Any, int], ...] = ()  # (input, the rule to call, how many values it takes after g)
     keeps: bool = False  # whether any rule keeps an array
     large: "Primitive | None" = None  # the same row for large arrays, with kernels that the cores share

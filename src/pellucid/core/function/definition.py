@@ -175,13 +175,13 @@ def admitted(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def run_plainly(cls: type[Function], args: tuple[Any, ...]) -> tuple[FunctionCtx, Any]:
     """Run forward unrecorded on whatever the arguments are, with a context of its own."""
-    if not cls._overrides("setup_context"):
-        ctx = _new_context(cls, args)
-        with modes.recording(False):
-            return ctx, cls.forward(ctx, *args)
+    ctx = _new_context(cls, args)  # first: an argument that may not be used is refused before forward writes to it
     with modes.recording(False):
+        if not cls._overrides("setup_context"):
+            return ctx, cls.forward(ctx, *args)
         returned = cls.forward(*args)
-    return context_of(cls, args, returned), returned
+        cls.setup_context(ctx, args, returned)
+    return ctx, returned
 
 
 def context_of(cls: type[Function], args: tuple[Any, ...], returned: Any) -> FunctionCtx:

@@ -1,13 +1,13 @@
 """What is said of a backward that returns the wrong number, kind or shape of gradients."""
 
 import inspect
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from pellucid.core.function.context import (
-    Call,
-)
+from pellucid.core.backward import expands_to
+from pellucid.core.function.context import Call
 from pellucid.core.provenance import Place
 from pellucid.errors import explain
 
@@ -62,16 +62,28 @@ def wrong_shape(call: Call, index: int, got: tuple[int, ...], shape: tuple[int, 
     )
 
 
+def wrong_kind(call: Call, index: int, got: Any, dtype: Any) -> str:
+    """Backward returned a complex gradient of a real argument, or integers for a complex one."""
+    return explain(
+        f"Function {call.function._row.grad_name} returned an invalid gradient at index {index} - got {got} but "
+        f"expected a gradient of {dtype}",
+        _where(call),
+        "the gradient of a real tensor is real, and that of a complex tensor is no integer",
+        "return grad.real" if got.is_complex else f"return grad.to({dtype})",
+    )
+
+
 def diagnosis(got: tuple[int, ...], shape: tuple[int, ...]) -> tuple[str, str]:
     """Why a gradient has another shape than its tensor, and the cure.
 
-    >>> diagnosis((4, 3), (3,))[1]
-    'sum over the broadcast dimensions: grad.sum(dim=0)'
+    >>> diagnosis((3, 4), (3,))[1]
+    'sum over the broadcast dimensions: grad.sum(dim=1)'
     """
     extra = len(got) - len(shape)
-    if extra >= 0 and all(n in (1, m) for n, m in zip(shape, got[extra:], strict=True)):
-        why = f"forward broadcast this input from {shape} to {got}, and its backward does not sum over that"
-        return why, f"sum over the broadcast dimensions: {_summing(got, shape, extra)}"
+    for axes in combinations(range(len(got)), extra) if 0 <= extra <= 3 else ():
+        if expands_to(shape, tuple(m for i, m in enumerate(got) if i not in axes)):
+            why = f"forward broadcast this input from {shape} to {got}, and its backward does not sum over that"
+            return why, f"sum over the broadcast dimensions: {_summing(got, shape, axes)}"
     if extra <= 0 and all(n in (1, m) for n, m in zip(got, shape[-extra:], strict=True)):
         return "the gradient was reduced, the input was not", f"spread it again: grad.expand({shape})"
     if sorted(got) == sorted(shape):
@@ -81,9 +93,9 @@ def diagnosis(got: tuple[int, ...], shape: tuple[int, ...]) -> tuple[str, str]:
     return "a gradient has the shape of the tensor it belongs to", f"compute a gradient of shape {shape}"
 
 
-def _summing(got: tuple[int, ...], shape: tuple[int, ...], extra: int) -> str:
-    leading = tuple(range(extra))
-    kept = tuple(i for i, (n, m) in enumerate(zip(shape, got[extra:], strict=True)) if n == 1 != m)
-    steps = [f".sum(dim={leading[0] if len(leading) == 1 else leading})"] if leading else []
+def _summing(got: tuple[int, ...], shape: tuple[int, ...], axes: tuple[int, ...]) -> str:
+    left = [m for i, m in enumerate(got) if i not in axes]
+    kept = tuple(i for i, (n, m) in enumerate(zip(shape, left, strict=True)) if n == 1 != m)
+    steps = [f".sum(dim={axes[0] if len(axes) == 1 else axes})"] if axes else []
     steps += [f".sum(dim={kept[0] if len(kept) == 1 else kept}, keepdim=True)"] if kept else []
     return "grad" + "".join(steps)
