@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pellucid.native import Kernel, native
-from pellucid.native.words import Array, least, product
+from pellucid.native.words import Array, Indices, least, product
 
 ndarray = np.ndarray
 add_reduce: Any = np.add.reduce
@@ -79,6 +79,19 @@ def leading_sum_loop(first: int, last: int, a: Array, sums: Array, n: int, rows:
         line = row // BLOCK * n
         for i in range(n):
             sums[line + i] = sums[line + i] + a[row * n + i]
+
+
+@native
+def word_sums_loop(
+    first: int, last: int, precision: Array, words: Indices, sums: Indices, count: int, n: int, block: int
+) -> None:
+    """Lines of n words, added up in a line for each block of so many lines."""
+    for part in range(first, last):
+        for i in range(n):
+            sums[part * n + i] = 0
+        for begin in range(part * block * n, least(count, (part + 1) * block * n), n):
+            for i in range(least(n, count - begin)):
+                sums[part * n + i] = sums[part * n + i] + words[begin + i]
 
 
 def _shared(loop: Kernel, a: Any, b: Any) -> Any:
@@ -185,11 +198,13 @@ def row_sum(a: ndarray) -> ndarray:
            [3., 3., 3., 3.]])
     """
     *leading, rows, size = a.shape
-    step = BLOCK if leading else max(BLOCK, min(16 * BLOCK, (QUIET - 1) // max(size, 1)))  # BLAS adds up in blocks too
-    if rows <= 8 * step:
-        total = _added(a[..., :step, :])
-        for begin in range(step, rows, step):
-            total += _added(a[..., begin : begin + step, :])
+    if not leading and a.size < QUIET:
+        if rows <= 4 * BLOCK:  # BLAS adds up four rows at a time
+            return _added(a)
+    elif rows <= 8 * BLOCK:
+        total = _added(a[..., :BLOCK, :])
+        for begin in range(BLOCK, rows, BLOCK):
+            total += _added(a[..., begin : begin + BLOCK, :])
         return total
     blocks, rest = divmod(rows, BLOCK)
     side_by_side = a[..., : rows - rest, :].reshape(*leading, blocks, BLOCK * size)
@@ -212,12 +227,13 @@ def leading_sum(a: ndarray, count: int) -> ndarray:
     """
     shape = a.shape[count:]
     size = math.prod(shape)
-    if not shape or not size or a.dtype.char not in "fd" or not a.flags.c_contiguous:
+    if not shape or not size or a.dtype.char not in "fdFD" or not a.flags.c_contiguous:
         return add_reduce(a, tuple(range(count)))  # type: ignore[no-any-return]
+    if a.dtype.kind == "c":  # both parts side by side
+        return leading_sum(a.view(a.real.dtype), count).view(a.dtype)
     rows = a.size // size
     if a.size < MANY_ROWS or size * BLOCK < QUIET or not leading_sum_loop.fits(a):
-        few = a.size < QUIET and rows <= 16 * BLOCK
-        sums = (_added if few else row_sum)(a.reshape(rows, size))
+        sums = row_sum(a.reshape(rows, size))
         return sums if sums.shape == shape else sums.reshape(shape)  # a view would be copied before it is a leaf's
     blocks = -(-rows // BLOCK)
     sums = np.zeros((blocks, size), a.dtype)
@@ -226,21 +242,74 @@ def leading_sum(a: ndarray, count: int) -> ndarray:
     return sums if sums.shape == shape else sums.reshape(shape)
 
 
+NO_PRECISION = np.empty(0)  # a kernel is compiled for a floating type, and this one has no use for any
+
+
+def add_words(words: ndarray, block: int, sums: ndarray) -> None:
+    """The words of a flat int64 array in lines, added up in a row of `sums` for each block of so many lines.
+
+    >>> sums = np.empty((2, 2), np.int64)
+    >>> add_words(np.arange(7), 2, sums)
+    >>> sums
+    array([[ 2,  4],
+           [10,  5]])
+    """
+    blocks, n = sums.shape
+    if words.size >= MANY_ROWS and word_sums_loop.available(NO_PRECISION.dtype):
+        word_sums_loop.evenly(blocks, NO_PRECISION, words, sums, words.size, n, block)
+        return
+    for i in range(blocks):
+        part = words[i * block * n : (i + 1) * block * n]
+        lines, rest = divmod(part.size, n)
+        add_reduce(part[: lines * n].reshape(lines, n), 0, None, sums[i])
+        sums[i, :rest] += part[lines * n :]
+
+
 def added_up(a: ndarray, axes: tuple[int, ...], keepdim: bool = False) -> Any:
-    """The sum of an array along axes: of many rows in blocks, which NumPy does along the last axis only.
+    """The sum of an array along axes, in blocks whatever its layout: NumPy does that along the innermost axis only.
 
     >>> rows = np.full((2000, 50), 0.1, np.float32)
     >>> print(f"{added_up(rows, (0,))[0]:.3f} {np.add.reduce(rows, 0)[0]:.3f}")
     200.000 200.003
     """
-    if not axes or axes[-1] == a.ndim - 1 or a.dtype.char not in "fd":
+    if not axes or a.ndim == 1 or a.dtype.char not in "fdFD":
         return add_reduce(a, axes, None, None, keepdim)
-    first, last = axes[0], axes[0] + len(axes)
-    if axes != tuple(range(first, last)) or (first and (a.size < MANY_NUMBERS or not a.flags.c_contiguous)):
+    count = len(axes)
+    if a.flags.c_contiguous:
+        if axes == tuple(range(a.ndim - count, a.ndim)):
+            return add_reduce(a, axes, None, None, keepdim)
+        if axes == tuple(range(count)):
+            total = leading_sum(a, count)
+            return total.reshape((1,) * count + total.shape) if keepdim else total
+    if a.size < MANY_NUMBERS:
         return add_reduce(a, axes, None, None, keepdim)
-    if first:
-        total = row_sum(a.reshape(*a.shape[:first], -1, math.prod(a.shape[last:])))
-    else:
-        total = leading_sum(a, last)
-    shape = (*a.shape[:first], *(1,) * (len(axes) if keepdim else 0), *a.shape[last:])
-    return total if total.shape == shape else total.reshape(shape)
+    total = _in_steps(a, axes)
+    return total.reshape([1 if i in axes else n for i, n in enumerate(a.shape)]) if keepdim else total
+
+
+def _rows_added(a: ndarray) -> ndarray:
+    return leading_sum(a, 1) if a.ndim == 2 and a.flags.c_contiguous else row_sum(a)
+
+
+def _in_steps(a: ndarray, axes: tuple[int, ...]) -> ndarray:
+    """The sum along axes, first those that lie innermost in memory: NumPy adds these in blocks, `row_sum` the others.
+
+    >>> _in_steps(np.ones((2, 3, 4)).transpose(2, 0, 1), (0, 1))
+    array([8., 8., 8.])
+    """
+    left = sorted(range(a.ndim), key=lambda i: -abs(a.strides[i]) if a.shape[i] > 1 else -math.inf)  # as in memory
+    a = a.transpose(left)
+    while gone := [i for i, axis in enumerate(left) if axis in axes]:
+        end = gone[-1] + 1
+        begin = end - 1
+        while begin - 1 in gone and a.strides[begin - 1] == a.shape[begin] * a.strides[begin]:
+            begin -= 1  # side by side in memory: one axis
+        outer, inner = a.shape[:begin], a.shape[end:]
+        if math.prod(inner) != 1:
+            a = _rows_added(a.reshape(*outer, -1, math.prod(inner))).reshape(outer + inner)
+        else:
+            if math.prod(a.shape[i] for i in gone if i < begin) <= BLOCK:  # so few may be added one after the other
+                begin, end = 0, a.ndim
+            a = add_reduce(a, tuple(i for i in gone if begin <= i < end))
+        left = [axis for i, axis in enumerate(left) if not (begin <= i < end and i in gone)]
+    return a.transpose([left.index(axis) for axis in sorted(left)])

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
+from pellucid.core.large import added_up
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.ops.arguments import is_floating, name_of, number, refusal, shifted
@@ -21,18 +22,17 @@ from pellucid.ops.shape import zeros_like_row
 
 @in_order
 def _norm(a: np.ndarray, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
-    reduce = np.add.reduce
     if p == 2:
-        return np.sqrt(reduce(a * a, axes, None, None, keepdim))
+        return np.sqrt(added_up(a * a, axes, keepdim))
     if p == 0:
-        return reduce(a != 0, axes, None, None, keepdim).astype(a.dtype)
+        return np.add.reduce(a != 0, axes, None, None, keepdim).astype(a.dtype)
     if p == math.inf:
         return np.maximum.reduce(np.abs(a), axes, None, None, keepdim)
     if p == -math.inf:
         return np.minimum.reduce(np.abs(a), axes, None, None, keepdim)
     if p == 1:
-        return reduce(np.abs(a), axes, None, None, keepdim)
-    return reduce(np.abs(a) ** p, axes, None, None, keepdim) ** (1 / p)
+        return added_up(np.abs(a), axes, keepdim)
+    return added_up(np.abs(a) ** p, axes, keepdim) ** (1 / p)
 
 
 def _direction(a: Any, y: Any, p: float, axes: tuple[int, ...]) -> Any:
@@ -62,6 +62,8 @@ def _scale(y: Any, p: float) -> Any:
 
 def _norm_back(g: Any, a: Any, y: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
     shape = tuple(a.shape)
+    if p == 0:
+        return zeros_like_row(a)
     if p == 2:  # a / y is at most 1, while 1 / y overflows for a short vector of halves
         return back(g * (y != 0), shape, axes, keepdim) * (a / back(y + (y == 0), shape, axes, keepdim))
     return back(g * _scale(y, p), shape, axes, keepdim) * _direction(a, y, p, axes)

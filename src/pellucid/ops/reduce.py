@@ -28,6 +28,7 @@ from pellucid.ops.expand import expand_row
 from pellucid.ops.formats import in_order, settled
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.scan import grounded_row, others_along
+from pellucid.ops.select import keep
 from pellucid.ops.shape import reshape_row
 
 add_reduce = np.add.reduce
@@ -114,8 +115,13 @@ def nonempty_samples(draw: Draw) -> list[Sample]:
 # --- sum
 
 
+def _added_all(a: np.ndarray) -> Any:
+    """The sum of all elements; NumPy adds up in blocks along one axis only, or all if they lie side by side."""
+    return add_reduce(a, None) if a.ndim < 2 or a.flags.forc else added_up(a, tuple(range(a.ndim)))
+
+
 def _sum_all(a: np.ndarray) -> Any:
-    y = add_reduce(a, None)
+    y = _added_all(a)
     return y if a.dtype.kind != "u" else y.astype(INT64)  # NumPy sums unsigned integers to uint64
 
 
@@ -162,14 +168,14 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 
 @in_order
 def _nansum(a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
-    return add_reduce(np.where(a == a, a, a.dtype.type(0)), axes, None, None, keepdim)
+    return added_up(np.where(a == a, a, a.dtype.type(0)), axes, keepdim)
 
 
 nansum_row = bind(
     general(
         "nansum", _nansum,
         lambda g, a, axes, keepdim: back(g, tuple(a.shape), axes, keepdim) * (a == a),  # only NaN differs from itself
-        jvp=lambda tangents, y, inputs, params: nansum_row(tangents[0] * (inputs[0] == inputs[0]), *params),
+        jvp=lambda tangents, y, inputs, params: sum_row(keep(tangents[0], inputs[0] == inputs[0]), *params),
         dtypes="equal",
         batch=lambda op, a, axes, keepdim: op(a, shifted(axes), keepdim),
     )
@@ -213,7 +219,7 @@ mean_row = bind(
 
 mean_all_row = bind(
     multilinear(
-        "mean_all", lambda a: add_reduce(a, None) / a.size,
+        "mean_all", lambda a: _added_all(a) / a.size,
         lambda g, a_shape: spread_row(g, a_shape, tuple(range(len(a_shape))), False, math.prod(a_shape) or 1),
         dtypes="equal", lower=lambda a: mean_row(a, tuple(range(a.ndim)), False), grad_name="MeanBackward0",
         batch=lambda op, a: mean_row(a, behind_batch(a), False),
@@ -416,7 +422,7 @@ def _logsumexp(a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
     largest = np.maximum.reduce(a.real, axes, None, None, True)
     largest = np.where(np.isfinite(largest), largest, 0)
     powers = np.subtract(a, largest)
-    y = np.log(add_reduce(np.exp(powers, powers if powers.ndim else None), axes, None, None, keepdim))
+    y = np.log(added_up(np.exp(powers, powers if powers.ndim else None), axes, keepdim))
     return y + largest.reshape(y.shape)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
-from pellucid.core.large import QUIET, ones
+from pellucid.core.large import QUIET, added_up, ones
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.native import Kernel, native, words
@@ -191,14 +191,14 @@ def log_softmax_back_loop(first: int, last: int, g: Array, y: Array, out: Array,
 
 
 def _softmax(a: np.ndarray, axis: int) -> np.ndarray:
-    """Along the last axis by matrix products; along others with the largest element taken out and np.add.reduce."""
+    """Along the last axis by matrix products; along others with the largest element taken out."""
     if not a.size or not a.ndim:
         return np.exp(a - a)  # nothing, or 1 (NaN for NaN and infinities)
     if by_rows(a, axis):
         return by_loop(softmax_loop, _softmax_rows, a)
     y: np.ndarray = settled(subtract(a, maximum_reduce(a, axis, None, None, True)))
     exp_into(y, y)
-    return divide(y, add_reduce(y, axis, None, None, True), y)
+    return divide(y, added_up(y, (axis,), True), y)
 
 
 def _log_softmax(a: np.ndarray, axis: int) -> np.ndarray:
@@ -207,7 +207,7 @@ def _log_softmax(a: np.ndarray, axis: int) -> np.ndarray:
     if by_rows(a, axis):
         return by_loop(log_softmax_loop, _log_softmax_rows, a)
     y: np.ndarray = settled(subtract(a, maximum_reduce(a, axis, None, None, True)))
-    total = add_reduce(exp_into(y), axis, None, None, True)
+    total = added_up(exp_into(y), (axis,), True)
     return subtract(y, log_into(total, total), y)
 
 
@@ -237,7 +237,7 @@ def _softmax_back(g: np.ndarray, y: np.ndarray, axis: int) -> Any:
     if by_rows(y, axis):
         return by_loop(softmax_back_loop, _softmax_back_rows, g, y)
     out = g * y
-    subtract(g, add_reduce(out, axis, None, None, True), out)
+    subtract(g, added_up(out, (axis,), True), out)
     return multiply(out, y, out)
 
 
@@ -292,7 +292,7 @@ def _log_softmax_back(g: np.ndarray, y: np.ndarray, axis: int) -> Any:
     if y.dtype.itemsize == 2:
         return _log_softmax_back_of_halves(g, y, axis)  # a sum of halves would lose most of its digits
     out = np.exp(y)
-    out *= add_reduce(g, axis, None, None, True)
+    out *= added_up(g, (axis,), True)
     return subtract(g, out, out)
 
 

@@ -136,7 +136,11 @@ def _reduced(losses: np.ndarray, counts: np.ndarray, ignored: np.ndarray | None,
     """The losses as they count, or what they add up to; the mean of none is NaN."""
     if reduce == "mean" and ignored is not None and ignored.all():
         return np.asarray(np.nan, losses.dtype)
-    return losses.reshape(-1).dot(counts.reshape(-1)) if reduce else losses * counts
+    if not reduce:
+        return losses * counts
+    if losses.size < MANY:
+        return losses.reshape(-1).dot(counts.reshape(-1))
+    return add_reduce(losses * counts, None)  # in blocks: a long inner product of BLAS's loses digits
 
 
 def _nll(a: np.ndarray, target: np.ndarray, counts: np.ndarray, ignore: int, reduce: str) -> Any:

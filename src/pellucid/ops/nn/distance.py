@@ -106,7 +106,9 @@ def _flat(a: Any) -> Any:
 
 def _cdist_back(g: Any, a: Any, b: Any, y: Any, p: float, own: bool) -> tuple[Any, Any]:
     """Some points of `a` after the other, so that their differences from all of `b` stay in the processor's cache."""
-    points = a.shape[-2]
+    if p == 0:
+        return zeros_like_row(a), zeros_like_row(b)
+    g, points = drop(g, y == 0), a.shape[-2]  # equal points have no direction
     step = max(ROOM * points // max(math.prod(y.shape) * a.shape[-1], 1), 1)
     if step >= points:
         return _pulled(g, a, b, y, p, own)

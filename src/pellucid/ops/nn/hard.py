@@ -16,7 +16,7 @@ from pellucid.ops.compare import in_single, only
 from pellucid.ops.nn.activation import F, perhaps_in_place, samples_with, smooth
 from pellucid.ops.nn.kernels import between
 from pellucid.ops.operation import operation, unary_samples
-from pellucid.ops.select import drop, keep
+from pellucid.ops.select import drop, keep, zero_slope
 from pellucid.ops.shape import zeros_like_row
 
 # --- between two bounds
@@ -26,7 +26,7 @@ from pellucid.ops.shape import zeros_like_row
 _between_back_row = bind(
     elementwise(
         "hardtanh_back", lambda g, a, low, high: drop(g, (a <= low) | (a >= high)),
-        lambda g, b, low, high: _between_back_row(g, b, low, high), lambda g, low, high: zeros_like_row(g),
+        lambda g, b, low, high: _between_back_row(g, b, low, high), lambda g, a, low, high: zero_slope(g, a),
     )
 )  # fmt: skip
 _hardtanh_row = bind(
@@ -139,7 +139,7 @@ def _softshrink(a: ndarray, lambd: float) -> Any:
 _shrink_back_row = bind(
     elementwise(
         "shrink_back", lambda g, a, lambd: drop(g, (a >= -lambd) & (a <= lambd)),
-        lambda g, b, lambd: _shrink_back_row(g, b, lambd), lambda g, lambd: zeros_like_row(g),
+        lambda g, b, lambd: _shrink_back_row(g, b, lambd), lambda g, a, lambd: zero_slope(g, a),
     )
 )  # fmt: skip
 _hardshrink_row, _softshrink_row = (

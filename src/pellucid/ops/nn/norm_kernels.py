@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pellucid.core.blas import dgemm, sgemm
-from pellucid.core.large import ones
+from pellucid.core.blas import turned_product
+from pellucid.core.large import added_up, ones
 from pellucid.ops.nn import norm_loops
 from pellucid.ops.softmax import LONG, by_column
 
 Shape = tuple[int, ...]
-GEMM = {np.dtype(np.float32): sgemm, np.dtype(np.float64): dgemm}
 FAR = 15.0  # times the variance: where the square of the mean is above, the mean is taken off first
 SMALL = 1 << 14  # elements: below, calls count more than passes over memory
+LONG_GROUP = 1 << 12  # numbers: BLAS adds up fewer as exactly as blocks do
 add_reduce = np.add.reduce
 add, multiply, subtract = np.add, np.multiply, np.subtract
 
@@ -62,13 +62,6 @@ def number(value: float, dtype: np.dtype) -> np.ndarray:
 # --- broadcasting by BLAS
 
 
-def product(left: np.ndarray, right: np.ndarray, out: np.ndarray, add: bool) -> np.ndarray:
-    """`left.T @ right` written or added to `out`; BLAS sees C order as the transposed matrix, and writes in place."""
-    if out.size:
-        GEMM[out.dtype](1.0, right.T, left, 1.0 if add else 0.0, out.T, 0, 0, 1)
-    return out
-
-
 def scaled_rows(x: np.ndarray, column: np.ndarray, row: np.ndarray | None, out: np.ndarray) -> None:
     """`x * (column ⊗ row)` into `out`; no row stands for ones."""
     if row is None or x.shape[1] >= LONG:
@@ -76,7 +69,7 @@ def scaled_rows(x: np.ndarray, column: np.ndarray, row: np.ndarray | None, out: 
         if row is not None:
             multiply(out, row, out)
     else:
-        product(column[None], row[None], out, False)
+        turned_product(column[None], row[None], out, False)
         multiply(out, x, out)
 
 
@@ -85,7 +78,7 @@ def raise_rows(out: np.ndarray, column: np.ndarray) -> None:
     if out.shape[1] >= LONG:
         by_column(add, out, column[:, None], out)
     else:
-        product(column[None], ones(out.shape[1], out.dtype)[None], out, True)
+        turned_product(column[None], ones(out.shape[1], out.dtype)[None], out, True)
 
 
 # --- moments
@@ -107,12 +100,16 @@ def moments_of(a: np.ndarray, layout: Layout, eps: float, centred: bool) -> np.n
         multiply(sums, share, mean)
         multiply(mean, mean, rstd)
         subtract(var, rstd, var)
-        if np.count_nonzero(var * number(FAR, dtype) >= rstd) < var.size:  # far, or the squares overflow: inf - inf
+        far = FAR if layout.size < LONG_GROUP else 1.0
+        if np.count_nonzero(var * number(far, dtype) >= rstd) < var.size:  # far, or the squares overflow: inf - inf
             out[3] = 1
             rest, squares = _sums(x - _beside(mean, x), layout)  # the rest is what rounding left of the mean
-            rest *= rest * share
-            subtract(squares, rest, squares, where=np.isfinite(rest))
+            moved = rest * share
+            rest *= moved
+            known = np.isfinite(rest)
+            subtract(squares, rest, squares, where=known)
             multiply(squares, share, var)
+            add(mean, moved, mean, where=known)
     add(var, number(eps, dtype), rstd)
     np.reciprocal(np.sqrt(rstd, rstd), rstd)
     return out
@@ -125,6 +122,8 @@ def _beside(moment: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 def _sums(x: np.ndarray, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
     """The sum of each group and that of its squares."""
+    if layout.size >= LONG_GROUP:
+        return added_up(x, layout.axes, x.ndim != 2), added_up(x * x, layout.axes, x.ndim != 2)
     if x.ndim == 2:
         return x.dot(ones(x.shape[1], x.dtype)), np.vecdot(x, x)
     axes = layout.axes
@@ -191,7 +190,7 @@ def _shift_rows(out: np.ndarray, shift: Any, weight: Any, bias: Any) -> None:
         pairs = [(shift, weight)] if rank_one else []
         if bias is not None:
             pairs.append((ones(len(out), out.dtype), bias))
-        product(np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs]), out, True)
+        turned_product(np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs]), out, True)
         bias = None
     elif rank_one:
         add(out, shift[:, None] * weight, out)
@@ -314,8 +313,8 @@ def _blocks_back(
     rest, share = layout.axes[:-1], number(1 / layout.size, x.dtype)
     weight = w.reshape(*x.shape[1:3], 1) if w.ndim else w
     sums, products = _row_sums(g, x) if x.shape[-1] > 1 and x.size else (g, g * x)
-    dw, db = add_reduce(unit * (products - mean * sums), 0), add_reduce(sums, 0)
-    total, along = (add_reduce(part * weight, rest, keepdims=True) * share for part in (sums, products))
+    dw, db = added_up(unit * (products - mean * sums), (0,)), added_up(sums, (0,))
+    total, along = (added_up(part * weight, rest, True) * share for part in (sums, products))
     pull = rstd * unit * unit * (along - mean * total)
     push = pull * mean - rstd * total
     scale = rstd * weight

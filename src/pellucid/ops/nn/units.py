@@ -18,8 +18,8 @@ from pellucid.ops.nn import kernels
 from pellucid.ops.nn.activation import F, perhaps_in_place, samples_with
 from pellucid.ops.operation import Draw, Sample, call, operation, unary_samples
 from pellucid.ops.random import source_of
-from pellucid.ops.select import drop, keep, where_row
-from pellucid.ops.shape import reshape, zeros_like_row
+from pellucid.ops.select import drop, keep, where_row, zero_slope
+from pellucid.ops.shape import reshape
 from pellucid.ops.streams import F64
 
 # --- relu, leaky_relu
@@ -49,7 +49,7 @@ def _leaky_back(g: ndarray, a: ndarray, slope: float) -> Any:
 _leaky_back_row = bind(
     elementwise(
         "leaky_relu_back", _leaky_back,
-        lambda g, b, slope: _leaky_back_row(g, b, slope), lambda g, slope: zeros_like_row(g),
+        lambda g, b, slope: _leaky_back_row(g, b, slope), lambda g, a, slope: zero_slope(g, a),
     )
 )  # fmt: skip
 
@@ -200,7 +200,7 @@ _threshold_row = bind(
 _threshold_back_row = bind(
     elementwise(
         "threshold_back", lambda g, a, threshold: keep(g, ~(a <= threshold)),
-        lambda g, b, threshold: _threshold_back_row(g, b, threshold), lambda g, threshold: zeros_like_row(g),
+        lambda g, b, threshold: _threshold_back_row(g, b, threshold), lambda g, a, threshold: zero_slope(g, a),
     )
 )  # fmt: skip
 
