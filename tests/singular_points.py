@@ -214,6 +214,22 @@ CONVENTIONS: dict[str, list[Case]] = {
         ("torch.cross(a, b, 0)", ([0.0, 0.0, 0.0], [1.0, 2.0, 3.0]),
          [0.0, 0.0, 0.0], ([0.0, 0.0, 0.0], [0.0, 0.0, 0.0])),
     ],
+    "A gradient that is NaN or infinite: what was not picked has no part in it": [
+        ("torch.max(a) * nan", ([1.0, 3.0, 2.0],), nan, ([0.0, nan, 0.0],)),
+        ("torch.min(a) * inf", ([1.0, 3.0, 1.0],), inf, ([inf, 0.0, inf],)),
+        ("torch.median(a) * nan", ([3.0, 1.0, 2.0],), nan, ([0.0, 0.0, nan],)),
+        ("torch.median(a) ** 2", ([3.0, nan, 2.0],), nan, ([0.0, nan, 0.0],)),
+        ("torch.nanmedian(a) * inf", ([3.0, nan, 2.0],), inf, ([0.0, 0.0, inf],)),
+        ("torch.median(a, 0).values * nan", ([3.0, 1.0, 2.0],), nan, ([0.0, 0.0, nan],)),
+        ("torch.quantile(a, 0.5, interpolation='lower') * inf", ([3.0, 1.0, 2.0, 4.0],), inf, ([0.0, 0.0, inf, 0.0],)),
+        ("torch.quantile(a, 0.5, interpolation='nearest')", ([-inf, inf],), -inf, ([1.0, 0.0],)),
+        ("torch.quantile(a, 1.0, interpolation='higher')", ([-inf, inf],), inf, ([0.0, 1.0],)),
+        ("torch.std(a) * nan", ([2.0, 2.0],), nan, ([0.0, 0.0],)),
+        ("torch.norm(a, 0) * nan", ([2.0, 0.0],), nan, ([0.0, 0.0],)),
+        ("torch.einsum('ii', a) * nan", ([[1.0, 2.0], [3.0, 4.0]],), nan, ([[nan, 0.0], [0.0, nan]],)),
+        ("torch.renorm(a, 2, 0, 1.0)", ([[nan, 1.0], [0.3, 0.4]],),
+         [[nan, 1.0], [0.3, 0.4]], ([[1.0, 2.0], [3.0, 4.0]],)),
+    ],
 }  # fmt: skip
 
 # Where PyTorch's number follows from its formula (0 / 0, inf - inf, a partial sort) and not from a choice, ours is
@@ -221,6 +237,9 @@ CONVENTIONS: dict[str, list[Case]] = {
 OURS: dict[str, list[Case]] = {
     "NaNs share the gradient, as in PyTorch's max(a)": [
         ("torch.amax(a, 0)", ([1.0, nan, nan],), nan, ([0.0, 0.5, 0.5],)),
+        ("torch.aminmax(a).min", ([1.0, nan, nan],), nan, ([0.0, 0.5, 0.5],)),
+        ("torch.scatter_reduce(a, 0, torch.tensor([0, 0]), b, 'amax')", ([2.0, 1.0], [nan, nan]),
+         [nan, 1.0], ([0.0, 2.0], [0.5, 0.5])),
     ],
     "Of nothing but -inf no element has any weight, as in PyTorch's logaddexp(-inf, 0)": [
         ("torch.logsumexp(a, 0)", ([-inf, -inf],), -inf, ([0.0, 0.0],)),
@@ -228,6 +247,13 @@ OURS: dict[str, list[Case]] = {
     ],
     "The first of equal elements in the order of a stable sort": [
         ("torch.kthvalue(a, 2, 0).values", ([2.0, 2.0, 2.0],), 2.0, ([0.0, 1.0, 0.0],)),
+        ("torch.topk(a, 2).values", ([1.0, 2.0, 2.0, 2.0],), [2.0, 2.0], ([0.0, 1.0, 2.0, 0.0],)),
+    ],
+    "Of equally frequent elements the smallest, and NaN is the largest and equals nothing": [
+        ("torch.mode(a, 0).values", ([inf, nan, -inf, 1.0, inf],), inf, ([0.0, 0.0, 0.0, 0.0, 1.0],)),
+    ],
+    "A gradient that is NaN is not lost": [
+        ("torch.logcumsumexp(a, 0) * nan", ([0.0],), [nan], ([nan],)),
     ],
     "At its poles trigamma is infinite": [
         ("torch.digamma(a)", ([0.0, -1.0],), [-inf, nan], ([inf, inf],)),

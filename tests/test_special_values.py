@@ -149,20 +149,24 @@ def attempt(function):
         return None, type(error).__name__
 
 
-def weights_of(y) -> np.ndarray:
-    return WEIGHTS[np.arange(int(np.prod(y.shape))) % 4].reshape(tuple(y.shape))
+def weights_of(y, place: int | None) -> np.ndarray:
+    """The gradient that is given to a result, with a NaN at one place if one is named."""
+    weights = WEIGHTS[np.arange(int(np.prod(y.shape))) % 4]
+    if place is not None and weights.size:
+        weights[place % weights.size] = np.nan
+    return weights.reshape(tuple(y.shape))
 
 
-def our_gradients(results, variables):
+def our_gradients(results, variables, place: int | None = None):
     outputs = claims.differentiable(results)
-    seeds = [wrap(weights_of(y).astype(y.array.dtype)) for y in outputs]
+    seeds = [wrap(weights_of(y, place).astype(y.array.dtype)) for y in outputs]
     return backward.gradients(outputs, seeds, variables, False, False) if outputs else [None] * len(variables)
 
 
-def their_gradients(results, variables):
+def their_gradients(results, variables, place: int | None = None):
     torch = claims.torch()
     outputs = [y for y in results if isinstance(y, torch.Tensor) and y.requires_grad]
-    seeds = [torch.tensor(weights_of(y)).to(y.dtype) for y in outputs]
+    seeds = [torch.tensor(weights_of(y, place)).to(y.dtype) for y in outputs]
     if not outputs:
         return [None] * len(variables)
     return torch.autograd.grad(outputs, variables, seeds, allow_unused=True)
@@ -491,6 +495,56 @@ def test_special_values_are_pytorchs(operation: str) -> None:
     assert not unexplained, f"{len(unexplained)} differ from PyTorch\n" + "\n".join(unexplained[:8])
     stale = [e for n, e in enumerate(EXPLAINED) if operation in e[0].split() and n not in used]
     assert not stale, f"no longer needed: {stale}"
+
+
+# --- gradients that are NaN: where one element of a gradient is, an element that had no part in it must not be
+
+# (operations, reason): where NaN reaches less far, or further, than in PyTorch
+FARTHER = {
+    "logcumsumexp": "PyTorch splits a gradient by its sign, and NaN has none: it is lost there",
+    "prod": "PyTorch leaves the gradient out where two factors are zero; here it is multiplied by zero",
+    "cumprod": "as for prod",
+    "masked.cumprod": "as for prod",
+    "topk": "which of equal elements is meant is left to PyTorch's partial sort",
+    "kthvalue": "as for topk",
+    "conv_tbc": "the padding is multiplied too, as in PyTorch's other convolutions",
+    "as_strided_scatter": "PyTorch gives the tensor the gradient of what was overwritten (its gradcheck fails)",
+}
+
+
+def nan_gradients(operation: Operation, sample: Sample, place: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Our gradient and PyTorch's of every input, when the result's gradient is NaN at a place."""
+    ours, our_error = attempt(lambda: claims.run(operation, sample))
+    theirs, their_error = attempt(lambda: claims.run_torch(operation, sample))
+    if our_error or their_error:
+        return
+    found, our_error = attempt(lambda: our_gradients(ours, claims.variables_in(sample), place))
+    wanted, their_error = attempt(lambda: their_gradients(*theirs, place))
+    if our_error or their_error:
+        return
+    for mine, its in zip(found, wanted, strict=True):
+        if mine is not None and its is not None:
+            yield mine.array, claims.plain(its)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("operation", DISTINCT)
+def test_a_gradient_that_is_nan_reaches_no_farther_than_in_pytorch(operation: str) -> None:
+    row = DISTINCT[operation]
+    if not has_oracle(row) or row.home.startswith(SPREADING) or row.home == DRAWN:
+        pytest.skip("PyTorch has no such function, or none with one answer")
+    farther = []
+    for sample in plain_samples(row):
+        for fill in ("ordinary", "zeros"):
+            filled_sample = with_fill(sample, fill, "float64", 100)
+            for place in (0, -1):
+                for mine, its in nan_gradients(row, filled_sample, place):
+                    if (np.isnan(mine) & np.isfinite(its)).any():
+                        farther.append(f"{fill} {claims.describe(sample)} at {place}: {mine}, expected {its}")
+    if operation in FARTHER:
+        assert farther, f"no longer needed: {FARTHER[operation]}"
+    else:
+        assert not farther, f"{len(farther)} reach farther than in PyTorch\n" + "\n".join(farther[:4])
 
 
 def comparisons(operation: Operation) -> int:

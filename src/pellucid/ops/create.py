@@ -293,7 +293,7 @@ def _like(name: str, make: Callable[..., np.ndarray], doc: str) -> Callable[...,
         input: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
         memory_format: Any = None, pin_memory: bool = False,
     ) -> Tensor:  # fmt: skip
-        array = with_room(like(name, make, input, dtype, device, memory_format), input, name)
+        array = with_room(like(name, make, input, dtype, device, memory_format), input)
         return made(array, requires_grad, device=beside(input, device))
 
     create.__name__ = create.__qualname__ = name
@@ -306,13 +306,13 @@ def beside(input: Any, device: Any) -> Any:
     return input.device if device is None else device
 
 
-def with_room(array: np.ndarray, input: Tensor, name: str) -> Any:
+def with_room(array: np.ndarray, input: Tensor) -> Any:
     """A new array with room for what may be written into it: beside a tensor inside vmap, one value per example."""
     if not isinstance(input.array, Kind):
         return array
     for _, kind in sorted(layers(input.array).items()):
         if kind.batched:
-            array = kind.overwrite(array, name)
+            array = kind.repeated(array)
     return array
 
 
@@ -388,7 +388,7 @@ def full_like(
         return np.full(shape, converted(value, kind))
 
     array = like("full_like", filled, input, dtype, device, memory_format)
-    return made(with_room(array, input, "full_like"), requires_grad, device=beside(input, device))
+    return made(with_room(array, input), requires_grad, device=beside(input, device))
 
 
 # --- new_*: like this tensor, in another shape
@@ -399,7 +399,7 @@ def _new(name: str, create: Callable[..., Tensor]) -> None:
         place = beside(self, options.pop("device", None))
         kind = self.dtype if dtype is None else dtype  # type: ignore[attr-defined]
         created = create(*size, dtype=kind, device=place, **options)
-        created.array = with_room(created.array, self, name)
+        created.array = with_room(created.array, self)
         return created
 
     method.__name__ = method.__qualname__ = name

@@ -4,7 +4,6 @@ A diagonal is a view; its adjoint puts a vector on the diagonal of a matrix of z
 """
 
 import math
-from collections.abc import Callable
 from operator import index as as_int
 from typing import Any
 
@@ -136,12 +135,15 @@ def diagflat(input: Any, offset: int = 0) -> Any:
     return diag_embed(reshape(input, (math.prod(input.shape),)), offset)
 
 
-def triangle(name: str, keep: Callable[[ndarray, ndarray], ndarray]) -> Row:
+def triangle(name: str, upper: bool) -> Row:
     """A row (a, diagonal) that keeps one triangle of every matrix and makes the rest zero."""
 
     def forward(a: ndarray, diagonal: int) -> ndarray:
-        rows, columns = np.arange(a.shape[-2])[:, None], np.arange(a.shape[-1])
-        return np.where(keep(columns - rows, np.asarray(diagonal)), a, np.zeros((), a.dtype))
+        rows, columns = a.shape[-2:]
+        below = np.tri(rows, columns, max(-rows, min(diagonal, columns)) - upper, bool)
+        y = np.zeros(a.shape, a.dtype)
+        np.copyto(y, a, where=~below if upper else below)  # 800x800: 0.3 ms; np.where of an int64 mask takes 1.5
+        return y
 
     return bind(
         multilinear(
@@ -151,8 +153,8 @@ def triangle(name: str, keep: Callable[[ndarray, ndarray], ndarray]) -> Row:
     )  # fmt: skip
 
 
-tril_row = triangle("tril", np.less_equal)
-triu_row = triangle("triu", np.greater_equal)
+tril_row = triangle("tril", upper=False)
+triu_row = triangle("triu", upper=True)
 
 
 def _triangle_samples(draw: Draw) -> list[Sample]:

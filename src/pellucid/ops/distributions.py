@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
-from pellucid.core import aliasing, modes
+from pellucid.core import modes
 from pellucid.core.attributes import attribute, concrete
-from pellucid.core.inplace import check_writable, overwrite
+from pellucid.core.inplace import check_writable, note_written, overwrite
 from pellucid.core.kinds import Kind, pattern, plain
 from pellucid.core.meta import Meta
 from pellucid.core.primitive import elementwise, general, same
@@ -23,6 +23,7 @@ from pellucid.ops import streams
 from pellucid.ops.arguments import refusal, refuse
 from pellucid.ops.construct import marked
 from pellucid.ops.create import check_room, chosen, like, made, one_size
+from pellucid.ops.expand import broadcast
 from pellucid.ops.random import (
     HALF_POWER,
     Fill,
@@ -136,7 +137,7 @@ def _bernoulli_of(p: np.ndarray, target: np.ndarray) -> Fill:
         raise refusal(RuntimeError, text, f"the probabilities reach from {p.min()} to {p.max()}")
     strides = pattern(target).strides
     order = sorted(range(target.ndim), key=lambda axis: -abs(strides[axis]))
-    flat = np.broadcast_to(p, target.shape).transpose(order).reshape(-1)
+    flat = broadcast(p, target.shape).transpose(order).reshape(-1)
     return lambda generator, n, kind, contiguous: generator.uniform(n, p.dtype) < flat
 
 
@@ -234,7 +235,7 @@ def _refill(target: Tensor, name: str, fill: Fill, generator: Any) -> Tensor:
         fill_array(values, fill, generator)
         return overwrite(target, REPLACED[name](target, values) if recording else wrap(values), f"{name}_")
     fill_array(array, fill, generator)
-    aliasing.note_write(array, f"{name}_")
+    note_written(target, array, f"{name}_")
     return target
 
 

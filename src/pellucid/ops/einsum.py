@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
+from pellucid.core.large import added_up
 from pellucid.core.primitive import add_up, general
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor, bearing
 from pellucid.ops.arguments import is_floating, refusal
 from pellucid.ops.axes import permute_row
 from pellucid.ops.convert import as_type
-from pellucid.ops.diagonal import diagonal_row
+from pellucid.ops.diagonal import diag_embed_row, diagonal_row
 from pellucid.ops.expand import expand_row
 from pellucid.ops.operation import COMPOSED, call, must_be_tensors, operation
 from pellucid.ops.shape import reshape_row
@@ -91,7 +92,7 @@ def _summed(a: np.ndarray, letters: str, needed: set[str]) -> tuple[np.ndarray, 
     axes = tuple(i for i, letter in enumerate(letters) if letter not in needed)
     if not axes:
         return a, letters
-    total = np.add.reduce(a, axis=axes, dtype=a.dtype)
+    total = np.add.reduce(a, axis=axes, dtype=a.dtype) if a.dtype.kind in "biu" else added_up(a, axes)
     return np.asarray(total), "".join(letter for letter in letters if letter in needed)
 
 
@@ -150,13 +151,14 @@ def _pullback(g: Any, inputs: Any, shapes: Any, needs: Any, terms: Terms, output
 
 def _gradient(i: int, g: Any, inputs: tuple[Any, ...], shape: tuple[int, ...], terms: Terms, output: str) -> Any:
     """One operand's gradient: g times the other operands, summed over what the operand does not have."""
+    target = terms[i]
+    pair = _repeated(target)
+    if pair:  # the gradient lies on the diagonal
+        rest = (*(n for axis, n in enumerate(shape) if axis not in pair), shape[pair[0]])
+        on_it = _gradient(i, g, inputs, rest, (*terms[:i], _merged(target, pair), *terms[i + 1 :]), output)
+        return diag_embed_row(on_it, shape, 0, *pair)
     others = [k for k in range(len(terms)) if k != i]
     factors, names = [g, *(inputs[k] for k in others)], [output, *(terms[k] for k in others)]
-    target, eyes = _without_repeats(terms[i], set().union(*names))
-    for pair in eyes:  # a repeated letter: the gradient lies on the diagonal
-        size = shape[target.index(pair[1])]
-        factors.append(_eye(size, g))
-        names.append(pair)
     known = "".join(letter for letter in target if letter in set().union(*names))
     partial = einsum_row(tuple(factors), tuple(names), known)
     if known == target:
@@ -165,28 +167,27 @@ def _gradient(i: int, g: Any, inputs: tuple[Any, ...], shape: tuple[int, ...], t
     return expand_row(reshape_row(partial, sizes), shape)
 
 
-def _without_repeats(letters: str, taken: set[str]) -> tuple[str, list[str]]:
-    """Give repeated letters new names; the pairs (old, new) say which axes lie on a diagonal.
+def _repeated(letters: str) -> tuple[int, int] | None:
+    """The first two places of a letter that is there more than once.
 
-    >>> _without_repeats("iji", {"j"})
-    ('ija', ['ia'])
+    >>> _repeated("iji"), _repeated("ij")
+    ((0, 2), None)
     """
-    spare = (letter for letter in LETTERS if letter not in taken and letter not in letters)
-    result, pairs = "", []
-    for letter in letters:
-        if letter in result:
-            new = next(spare)
-            pairs.append(letter + new)
-            letter = new
-        result += letter
-    return result, pairs
+    for first, letter in enumerate(letters):
+        second = letters.find(letter, first + 1)
+        if second > 0:
+            return first, second
+    return None
 
 
-def _eye(size: int, like: Any) -> Any:
-    """An identity matrix that meets the gradient in its own kind of array and dtype."""
-    array = like.array if isinstance(like, Tensor) else like
-    eye = np.eye(size, dtype=np.dtype(array.dtype).type)
-    return Tensor.from_data(eye) if isinstance(like, Tensor) else eye
+def _merged(letters: str, pair: tuple[int, int]) -> str:
+    """The letters of the diagonal along two axes of one letter: their common axis comes last.
+
+    >>> _merged("iji", (0, 2))
+    'ji'
+    """
+    first, second = pair
+    return letters[:first] + letters[first + 1 : second] + letters[second + 1 :] + letters[first]
 
 
 def _jvp(tangents: Sequence[Any], y: Any, inputs: Sequence[Any], params: tuple[Any, ...]) -> Any:
@@ -303,12 +304,10 @@ def _stretched(terms: Terms, shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple
 
 def _diagonal_view(input: Any, name: str) -> tuple[Any, str]:
     """A view of the elements whose places along axes of one letter agree, and the letters that are left."""
-    for letter in dict.fromkeys(name):
-        while name.count(letter) > 1:
-            first = name.index(letter)
-            second = name.index(letter, first + 1)
-            input = diagonal_row(input, 0, first, second)  # their common axis comes last
-            name = name[:first] + name[first + 1 : second] + name[second + 1 :] + letter
+    pair = _repeated(name)
+    while pair:
+        input, name = diagonal_row(input, 0, *pair), _merged(name, pair)
+        pair = _repeated(name)
     return input, name
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from pellucid import dtypes
+from pellucid.core.backward import expands_to
 from pellucid.core.primitive import multilinear
 from pellucid.core.record import bind
 from pellucid.ops.arguments import Shape, refusal, sizes_of
@@ -24,10 +25,9 @@ def broadcast(a: ndarray, shape: Shape) -> ndarray:
         return ndarray(shape, a.dtype, a, 0, (0,) * len(shape))
     if a.shape == shape:
         return a[...]
-    extra = len(shape) - a.ndim
-    if extra < 0 or any(n not in (1, m) for n, m in zip(a.shape, shape[extra:], strict=True)):
+    if not expands_to(a.shape, shape):
         raise cannot_expand(a.shape, shape)
-    return strided(a, shape, _expanded_strides(a, shape, extra))
+    return strided(a, shape, _expanded_strides(a, shape, len(shape) - a.ndim))
 
 
 def _expanded_strides(a: ndarray, shape: Shape, extra: int) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from pellucid.ops.expand import expand_row
 from pellucid.ops.formats import settled
 from pellucid.ops.operation import Draw, Sample, call, operation
 from pellucid.ops.reduce import add_reduce, back, behind_batch, nonempty_samples, normal, sum_all_row, sum_row
-from pellucid.ops.select import maximum, minimum
+from pellucid.ops.select import keep, maximum, minimum
 
 maximum_reduce, minimum_reduce = np.maximum.reduce, np.minimum.reduce
 
@@ -26,18 +26,30 @@ maximum_reduce, minimum_reduce = np.maximum.reduce, np.minimum.reduce
 # --- over several dimensions: equal extremes share
 
 
-def _shares(a: np.ndarray, y: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    """Which part of the gradient each element gets: 1 / (number of equal extremes) or 0."""
+def _ties(a: np.ndarray, y: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, Any]:
+    """Which elements equal the extreme (NaNs equal each other here), and how many they are, the reduced axes kept."""
     extreme = y.reshape(kept(a.shape, axes))
     mask = a == extreme
     count = add_reduce(mask, axes, None, None, True)
     if not count.all():  # NaN is the extreme, and equals nothing
         mask = mask | ((a != a) & (extreme != extreme))
         count = add_reduce(mask, axes, None, None, True)
-    return np.true_divide(mask, count).astype(a.dtype, copy=False)
+    return mask, count
+
+
+def _shares(a: np.ndarray, y: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """Which part of the gradient each element gets: 1 / (number of equal extremes) or 0."""
+    return np.true_divide(*_ties(a, y, axes)).astype(a.dtype, copy=False)
+
+
+def _owners(a: np.ndarray, y: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Which elements the result is one of, and how many they are: an array like the result."""
+    mask, count = _ties(a, y, axes)
+    return mask, count.reshape(y.shape).astype(a.dtype)
 
 
 shares_row = bind(constant("shares", _shares, 2, batch=lambda op, a, y, axes: op(a, y, shifted(axes))))
+owners_row = bind(constant("owners", _owners, 2, outputs=2, batch=lambda op, a, y, axes: op(a, y, shifted(axes))))
 
 
 def _all_axes(a: Any) -> tuple[int, ...]:
@@ -63,11 +75,17 @@ amax_row = _extreme("amax", maximum_reduce, "reduce.fmax")
 amin_row = _extreme("amin", minimum_reduce, "reduce.fmin")
 
 
+def _one_of_all_back(g: Any, a: Any, y: Any) -> Any:
+    """Those that equal the result share its gradient; the others have no part in it, even if it is NaN."""
+    mask, count = owners_row(a, y, _all_axes(a))
+    return keep(expand_row(g / count, tuple(a.shape)), mask)
+
+
 def one_of_all(name: str, forward: Any, **columns: Any) -> Any:
     """A row (a) whose result is one of all elements; those that equal it share its gradient."""
     return bind(
         general(
-            name, forward, lambda g, a, y: expand_row(g, tuple(a.shape)) * shares_row(a, y, _all_axes(a)),
+            name, forward, _one_of_all_back,
             jvp=lambda tangents, y, inputs, params: sum_all_row(
                 tangents[0] * shares_row(inputs[0], y, _all_axes(inputs[0]))
             ),

@@ -11,7 +11,8 @@ import numpy as np
 from numpy import ndarray
 
 from pellucid import dtypes
-from pellucid.core import aliasing, modes
+from pellucid.core import modes
+from pellucid.core.backward import expands_to
 from pellucid.core.inplace import check_apart, check_writable, note_written, overwrite
 from pellucid.core.kinds import plain
 from pellucid.core.primitive import multilinear, same
@@ -93,23 +94,23 @@ def copy_into(target: Tensor, value: Tensor, name: str) -> Tensor:
     try:
         target.array[...] = value.array
     except ValueError:
-        raise (_mismatch if name == "copy_" else cannot_expand)(value.array.shape, shape) from None
+        raise cannot_expand(value.array.shape, shape) from None
     note_written(target, target.array, name)
     return target
 
 
 def _mismatch(shape: Sequence[int], target: Sequence[int]) -> Exception:
     """Why a tensor cannot be copied into another, in PyTorch's words."""
-    if len(shape) > len(target):
-        what = f"output with shape {list(target)} doesn't match the broadcast shape {list(shape)}"
-        return refusal(RuntimeError, what)
-    extra = len(target) - len(shape)
-    axis = max(i for i, n in enumerate(shape) if n not in (1, target[i + extra]))
-    return refusal(
-        RuntimeError,
-        f"The size of tensor a ({target[axis + extra]}) must match the size of tensor b ({shape[axis]}) at "
-        f"non-singleton dimension {axis + extra}",
-    )
+    try:
+        wide = np.broadcast_shapes(tuple(shape), tuple(target))
+    except ValueError:
+        pairs = list(zip(reversed(target), reversed(shape), strict=False))
+        back = next(i for i, (n, m) in enumerate(pairs) if n != m and 1 not in (n, m))
+        what = "The size of tensor a ({}) must match the size of tensor b ({})".format(*pairs[back])
+        axis = max(len(shape), len(target)) - 1 - back
+        return refusal(RuntimeError, f"{what} at non-singleton dimension {axis}")
+    what = f"output with shape {list(target)} doesn't match the broadcast shape {list(wide)}"
+    return refusal(RuntimeError, what, "an in-place operation cannot change the shape of its tensor")
 
 
 # --- copy_, fill_, zero_
@@ -127,12 +128,9 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     value = value_for(self, src, "copy")
     if value.window is not None or self.window is not None:
         check_apart(self, value, "copy_")
-    if value.array.ndim > self.array.ndim:
-        raise refusal(
-            RuntimeError,
-            f"The size of tensor a {tuple(self.array.shape)} must match the size of tensor b "
-            f"{tuple(value.array.shape)}: copy_ cannot make a tensor larger",
-        )
+    shape, target = tuple(value.array.shape), tuple(self.array.shape)
+    if shape != target and not expands_to(shape, target):
+        raise _mismatch(shape, target)
     return copy_into(self, value, "copy_")
 
 
@@ -148,7 +146,7 @@ def zero_(self: Tensor) -> Tensor:
         return overwrite(self, zero_row(self), "zero_")
     # float8_e8m0fnu has no zero: PyTorch writes bytes of 0 there
     self.array.fill(0 if self.array.dtype.kind != "V" else np.zeros((), self.array.dtype))
-    aliasing.note_write(self.array, "zero_")
+    note_written(self, self.array, "zero_")
     return self
 
 
@@ -164,7 +162,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     if recording(self, number):
         return overwrite(self, fill_row(self, number), "fill_")
     self.array[...] = number.array
-    aliasing.note_write(self.array, "fill_")
+    note_written(self, self.array, "fill_")
     return self
 
 

@@ -13,6 +13,7 @@ from numpy import ndarray
 from pellucid import dtypes
 from pellucid.core import large
 from pellucid.core.attention import HALVES
+from pellucid.core.backward import expands_to
 from pellucid.core.primitive import multilinear
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
@@ -21,7 +22,7 @@ from pellucid.native.words import Array, Indices, least
 from pellucid.ops.arguments import ALL, Axes, Row, Shape, refusal, shifted
 from pellucid.ops.axes import permute_row
 from pellucid.ops.expand import broadcast, expand_row
-from pellucid.ops.shape import reshape_row, zeros_like_row
+from pellucid.ops.shape import zeros_like_row
 from pellucid.ops.slicing import jointly_linear, out_of_range
 
 BLOCK = 64  # columns that one core adds up
@@ -206,13 +207,9 @@ index_put_row, index_copy_row, index_add_row = (placing(name) for name in ("inde
 
 def fitting(value: Any, picked: Shape) -> Any:
     """A value expanded to what an index picks."""
-    shape = tuple(value.shape)
-    spare = max(len(shape) - len(picked), 0)
-    padded = shape[spare:]
-    extra = len(picked) - len(padded)
-    if any(n != 1 for n in shape[:spare]) or any(n not in (1, m) for n, m in zip(padded, picked[extra:], strict=True)):
-        raise misfit(shape, picked)
-    return expand_row(reshape_row(value, padded) if spare else value, picked)
+    if not expands_to(tuple(value.shape), picked):
+        raise misfit(tuple(value.shape), picked)
+    return expand_row(value, picked)
 
 
 def misfit(shape: Shape, picked: Shape) -> Exception:

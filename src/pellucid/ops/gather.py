@@ -133,7 +133,7 @@ def _check_source(name: str, input: Any, axis: int, index: Any, source: Any) -> 
             f"and (source) {source.dtype}"
         )  # fmt: skip
     single = not input.ndim or not source.ndim  # a 0-d tensor counts as a vector of one element
-    if not single and tuple(source.shape) != wanted:
+    if (not single and tuple(source.shape) != wanted) or (name == "index_add" and source.ndim != input.ndim):
         raise refusal(
             RuntimeError if name == "index_add" else IndexError,
             f"{name}(): source tensor shape must match self tensor shape, excluding the specified dimension. Got "
@@ -156,8 +156,8 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
     tensor([3., 0., 3.])
     """
     tensor, axis, places = _line(input, dim, index, "index_add", RuntimeError)
+    _check_source("index_add", input, axis, places, source)
     source = source if source.ndim else unsqueeze_row(source, (1,))
-    _check_source("index_add", tensor, axis, places, source)
     added = index_add_row(tensor, places, source if alpha == 1 else source * alpha, (axis,), True)
     return added if input.ndim else reshape(added, ())
 
@@ -271,7 +271,8 @@ def lengthwise_index(input: Any, dim: int, index: Any, name: str, src: Any = Non
         text = f"{name}(): Index tensor must have the same number of dimensions as src tensor"
         raise refusal(RuntimeError, text, f"the index has shape {tuple(index.shape)}, the source {tuple(src.shape)}")
     for other, n in enumerate(index.shape if index.ndim and input.ndim else ()):
-        if (other != axis and n > input.shape[other]) or (src is not None and src.ndim and n > src.shape[other]):
+        room = math.inf if src is None else src.shape[other] if src.ndim else 1
+        if (other != axis and n > input.shape[other]) or n > room:
             raise refusal(
                 RuntimeError,
                 f"Size does not match at dimension {other} expected index {list(index.shape)} to be no larger than "

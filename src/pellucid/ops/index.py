@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from pellucid.core import aliasing
 from pellucid.core.attributes import concrete
-from pellucid.core.inplace import check_writable, overwrite
+from pellucid.core.inplace import check_writable, note_written, overwrite
 from pellucid.core.primitive import general
 from pellucid.core.provenance import warn
 from pellucid.core.record import attach, bind
@@ -270,10 +269,12 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     if BASIC.issuperset(map(type, items)):
         target = _basic(self, items)
         if _is_there(target, value):
-            aliasing.note_write(target.array, "setitem")
+            note_written(target, target.array, "setitem")
         else:
             copy_into(target, value, "setitem")
         return
+    if value.array.ndim and value.array.shape[0] == 1:
+        value = _without_leading_ones(value)
     if _is_integers(index) and self.array.ndim:
         same_dtype(self, given)
         _assign(self, index, (0,), value, False)
@@ -289,6 +290,13 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         _assign_mask(view, places.tensor, value)
     else:
         _assign(view, places, axes, value, False)
+
+
+def _without_leading_ones(value: Tensor) -> Tensor:
+    """A value to be assigned by index tensors: dimensions of size 1 in front do not matter there."""
+    shape = tuple(value.array.shape)
+    first = next((i for i, n in enumerate(shape) if n != 1), len(shape))
+    return reshape_row(value, shape[first:])  # type: ignore[no-any-return]
 
 
 def _has_one_mask(items: Sequence[Any]) -> bool:
@@ -315,7 +323,7 @@ def _assign_mask(target: Tensor, mask: Tensor, value: Tensor) -> None:
         except (ValueError, TypeError):
             picked = (int(np.count_nonzero(mask.array)), *target.array.shape[mask.array.ndim :])
             raise misfit(value.array.shape, picked) from None
-        aliasing.note_write(target.array, "setitem")
+        note_written(target, target.array, "setitem")
         return
     if value.array.size == 1 and current_node(value) is None:
         wide = reshape_row(mask, (*mask.array.shape, *(1,) * (target.ndim - mask.array.ndim)))  # type: ignore[attr-defined]
@@ -334,13 +342,15 @@ def _assign(target: Tensor, places: Any, axes: Axes, value: Tensor, accumulate: 
         wide = fitting(value, picked)
         overwrite(target, index_put_row(target, places, wide, axes, accumulate), "index_put_")
         return
+    if value.array.ndim > len(picked):  # NumPy would leave sizes of 1 in front out
+        raise misfit(value.array.shape, picked)
     try:
         array[numpy_index(where, array.shape, axes)] = value.array
     except IndexError as error:
         raise out_of_range(array.shape, where, error) from None
     except ValueError:
         raise misfit(value.array.shape, picked) from None
-    aliasing.note_write(array, "index_put_")
+    note_written(target, array, "index_put_")
 
 
 attach("__getitem__", getitem)

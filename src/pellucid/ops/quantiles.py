@@ -147,6 +147,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
 # --- quantiles
 
 INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+WHOLE = {"lower": np.floor, "higher": np.ceil, "nearest": np.rint}  # those that pick one element
 
 
 def _neighbours(a: np.ndarray, axis: int, q: tuple[float, ...], interpolation: str, skip_nan: bool) -> Any:
@@ -156,8 +157,8 @@ def _neighbours(a: np.ndarray, axis: int, q: tuple[float, ...], interpolation: s
     rank = asked * np.maximum(valid - 1, 0).astype(a.dtype)
     if not skip_nan:
         rank = np.where(valid < size, a.dtype.type(size - 1), rank)
-    if interpolation in ("lower", "higher", "nearest"):
-        rank = {"lower": np.floor, "higher": np.ceil, "nearest": np.rint}[interpolation](rank)
+    if interpolation in WHOLE:
+        rank = WHOLE[interpolation](rank)
     below = np.floor(rank)
     weight = np.full_like(rank, 0.5) if interpolation == "midpoint" else rank - below
     order = ordering(a, axis)
@@ -211,8 +212,9 @@ def _quantile(input: Any, q: Any, dim: int | None, keepdim: bool, options: tuple
     if isinstance(q, Tensor) and interpolation == "linear":
         moved = reshape_row(departure_row(q), (len(asked), *(1,) * (lines.ndim - 1 - axis)))
         weight = weight + moved * span_row(bare(lines), axis)
-    low, high = take_along_row(lines, below, axis), take_along_row(lines, above, axis)
-    found = lerp(low, high, weight)
+    found = take_along_row(lines, below, axis)
+    if interpolation not in WHOLE:
+        found = lerp(found, take_along_row(lines, above, axis), weight)
     front = permute_row(found, (axis, *(i for i in range(lines.ndim) if i != axis)))
     reduced = [1 if dim is None or i == axis else n for i, n in enumerate(shape)]
     rest = reduced if keepdim else [] if dim is None else [n for i, n in enumerate(shape) if i != axis]

@@ -174,11 +174,16 @@ def _ones_where(mask: Any, like: Any) -> Any:
     return mask * (zeros_like_row(like) + 1)
 
 
+def _alike(a: Any, b: Any) -> Any:
+    """Where two arrays are equal, or both NaN: NaNs share the gradient."""
+    return (a == b) | ((a != a) & (b != b))
+
+
 def _extreme_back(g: Any, y: Any, inputs: tuple[Any, ...], axis: int, include_self: bool) -> tuple[Any, Any]:
     """Those that equal the result share its gradient."""
     a, index, c = inputs
-    mine = _ones_where(a == y, a)
-    its = _ones_where(c == take_along_row(y, index, axis), c)
+    mine = _ones_where(_alike(a, y), a)
+    its = _ones_where(_alike(c, take_along_row(y, index, axis)), c)
     if not include_self:
         mine = scatter_row(mine, index, zeros_like_row(c), axis)
     many = scatter_add_row(mine, index, its, axis)

@@ -31,7 +31,6 @@ from pellucid.ops.operation import (
     publish,
     unary,
 )
-from pellucid.ops.shape import zeros_like_row
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 BITS = {F32: np.dtype(np.uint32), F64: np.dtype(np.uint64)}
@@ -62,6 +61,17 @@ def _drop(a: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 keep = bind(elementwise("keep", _keep, lambda g, b: keep(g, b), None, dtypes="any", grad_name="WhereBackward0"))
 drop = bind(elementwise("drop", _drop, lambda g, b: drop(g, b), None, dtypes="any", grad_name="MaskedFillBackward0"))
+NOWHERE = np.zeros((), bool)
+
+
+def zero_slope(g: Any, a: Any) -> Any:
+    """How a gradient `a` moves that is the same wherever it is taken: zeros that are there, as in PyTorch.
+
+    They are made of both factors and by a row that has a derivative, because in a transform either may have come in on
+    a walk from outside, and by that mark it is known that the zeros must leave the level again.
+    """
+    return keep(g * a, NOWHERE)
+
 
 # --- where
 
@@ -193,7 +203,7 @@ def _relu(a: np.ndarray) -> np.ndarray:
 # A row of its own, and not keep(g, y != 0): so the second derivative is a zero that is there, as in PyTorch.
 _relu_back_row = bind(
     elementwise(
-        "relu_back", lambda a, b: _keep(a, b != 0), lambda g, b: _relu_back_row(g, b), lambda g: zeros_like_row(g),
+        "relu_back", lambda a, b: _keep(a, b != 0), lambda g, b: _relu_back_row(g, b), zero_slope,
         dtypes="any", grad_name="ThresholdBackwardBackward0",
     )
 )  # fmt: skip

@@ -15,6 +15,7 @@ from pellucid.core import aliasing
 from pellucid.core.primitive import BOUND, Primitive, general, multilinear
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
+from pellucid.core.views import looked_up
 from pellucid.ops.arguments import ALL, Row, Shape, axis_of, refusal
 from pellucid.ops.operation import call, operation
 from pellucid.ops.shape import zeros_like_row
@@ -86,26 +87,20 @@ def jointly_linear(name: str, forward: Row, *rules: Any, **columns: Any) -> Prim
 
 def _write_view(a: ndarray, b: ndarray, steps: Any) -> ndarray:
     out = a.copy()
-    part = _look(out, steps)
+    part = looked_up(out, steps)
     if aliasing.owner_of(part) is out:
         part[...] = b
     else:  # in this layout a step had to copy: ask the steps where each element comes from
-        places = _look(np.arange(a.size).reshape(a.shape), steps)
+        places = looked_up(np.arange(a.size).reshape(a.shape), steps)
         out.reshape(-1)[places] = b
     return out
-
-
-def _look(g: Any, steps: Any) -> Any:
-    for step, params in steps:
-        g = BOUND[step.name](g, *params)
-    return g
 
 
 write_view_row = bind(
     jointly_linear(
         "write_view", _write_view,
-        lambda g, b_shape, steps: write_view_row(g, zeros_like_row(_look(g, steps)), steps),
-        lambda g, steps: _look(g, steps),
+        lambda g, b_shape, steps: write_view_row(g, zeros_like_row(looked_up(g, steps)), steps),
+        lambda g, steps: looked_up(g, steps),
         grad_name="CopySlices",
     )
 )  # fmt: skip

@@ -65,7 +65,7 @@ def _check_index(input: Any, axis: int, index: Any, source: Any) -> None:
     size, wanted = (source.shape[axis] if source.ndim else 1), index.numel()
     what = f"Number of indices ({wanted}) should be equal to source.size(dim): ({size}), for dim: {axis}"
     expect(size == wanted, f"index_reduce_(): {what}")
-    fits = not input.ndim or source.ndim == input.ndim
+    fits = source.ndim == input.ndim
     fits = fits and all(n == m for i, (n, m) in enumerate(zip(input.shape, source.shape)) if i != axis)
     what = "index_reduce_(): source tensor shape must match self tensor shape, excluding the specified dimension."
     expect(fits, f"{what} Got self.shape = {list(input.shape)} source.shape = {list(source.shape)}")
