@@ -4,15 +4,16 @@ Every model is written once, as a function of the library (`torch` or `pellucid`
 """
 
 import functools
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Iterator
+from itertools import pairwise, repeat
+
+import numpy
 
 Step = Callable[[], object]
 
 
-def training(model, optimizer, loss_of: Callable[[], object]) -> Step:
+def training(optimizer, loss_of: Callable[[], object]) -> Step:
     """One step of training: what stands in the middle of every program."""
-    model.train()
 
     def step():
         loss = loss_of()
@@ -24,10 +25,32 @@ def training(model, optimizer, loss_of: Callable[[], object]) -> Step:
     return step
 
 
+# ---- where the data comes from ---------------------------------------------------------------------------
+
+OWN, SHARED, LOADED = "tensors", "from_numpy", "DataLoader"
+LOADED_BATCHES = 8
+
+
+def batches(torch, inputs: int, classes: int, batch: int, data: str) -> Iterator:
+    """Endless batches of inputs and their classes: one that is there from the start, or those of a DataLoader."""
+    if data == OWN:
+        return repeat((torch.randn(batch, inputs), torch.randint(classes, (batch,))))
+    generator, count = numpy.random.default_rng(0), batch * (LOADED_BATCHES if data == LOADED else 1)
+    x = torch.from_numpy(generator.standard_normal((count, inputs), numpy.float32))
+    y = torch.from_numpy(generator.integers(classes, size=count))
+    return repeat((x, y)) if data == SHARED else _loaded(torch, x, y, batch)
+
+
+def _loaded(torch, x, y, batch: int) -> Iterator:
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=batch, shuffle=True)
+    while True:
+        yield from loader
+
+
 # ---- perceptrons -----------------------------------------------------------------------------------------
 
 
-def mlp(torch, sizes: tuple[int, ...], batch: int, kind: str = "SGD") -> Step:
+def mlp(torch, sizes: tuple[int, ...], batch: int, kind: str = "SGD", data: str = OWN) -> Step:
     """A perceptron that sorts its inputs into classes."""
     torch.manual_seed(0)
     nn = torch.nn
@@ -37,8 +60,13 @@ def mlp(torch, sizes: tuple[int, ...], batch: int, kind: str = "SGD") -> Step:
         "SGD": lambda: torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9),
         "Adam": lambda: torch.optim.Adam(model.parameters(), lr=1e-3),
     }[kind]()
-    x, y = torch.randn(batch, sizes[0]), torch.randint(sizes[-1], (batch,))
-    return training(model, optimizer, lambda: nn.functional.cross_entropy(model(x), y))
+    stream = batches(torch, sizes[0], sizes[-1], batch, data)
+
+    def loss_of():
+        x, y = next(stream)
+        return nn.functional.cross_entropy(model(x), y)
+
+    return training(optimizer, loss_of)
 
 
 # ---- images ----------------------------------------------------------------------------------------------
@@ -54,7 +82,7 @@ def lenet(torch) -> Step:
     )  # fmt: skip
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     x, y = torch.randn(32, 1, 28, 28), torch.randint(10, (32,))
-    return training(model, optimizer, lambda: nn.functional.cross_entropy(model(x), y))
+    return training(optimizer, lambda: nn.functional.cross_entropy(model(x), y))
 
 
 @functools.cache
@@ -96,7 +124,7 @@ def resnet(torch) -> Step:
     model = _residual_network(torch)()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     x, y = torch.randn(16, 3, 32, 32), torch.randint(10, (16,))
-    return training(model, optimizer, lambda: torch.nn.functional.cross_entropy(model(x), y))
+    return training(optimizer, lambda: torch.nn.functional.cross_entropy(model(x), y))
 
 
 # ---- text ------------------------------------------------------------------------------------------------
@@ -158,7 +186,7 @@ def char_gpt(torch, layers: int, width: int, length: int, batch: int) -> Step:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1)
     text = torch.randint(ALPHABET, (batch, length + 1))
     x, y = text[:, :-1].contiguous(), text[:, 1:].contiguous()
-    return training(model, optimizer, lambda: model(x, y))
+    return training(optimizer, lambda: model(x, y))
 
 
 @functools.cache
@@ -186,7 +214,28 @@ def lstm(torch, width: int = 128, length: int = 32, batch: int = 16) -> Step:
     text = torch.randint(ALPHABET, (batch, length + 1))
     x, y = text[:, :-1].contiguous(), text[:, 1:].reshape(-1)
     loss_of = torch.nn.functional.cross_entropy
-    return training(model, optimizer, lambda: loss_of(model(x).view(-1, ALPHABET), y))
+    return training(optimizer, lambda: loss_of(model(x).view(-1, ALPHABET), y))
+
+
+# ---- a Gaussian process ----------------------------------------------------------------------------------
+
+
+def gaussian_process(torch, points: int) -> Step:
+    """The marginal likelihood of a Gaussian process: a Cholesky factor, a triangular system, and back, with Adam."""
+    generator = numpy.random.default_rng(0)
+    place = generator.uniform(-3, 3, (points, 2)).astype(numpy.float32)
+    x, y = torch.tensor(place), torch.tensor(numpy.sin(place.sum(1, keepdims=True)))
+    squares = ((x[:, None] - x[None]) ** 2).sum(-1)
+    length, height, noise = parameters = [torch.nn.Parameter(torch.zeros(())) for _ in range(3)]
+    optimizer, eye = torch.optim.Adam(parameters, lr=1e-2), torch.eye(points)
+
+    def loss_of():
+        covariance = height.exp() * torch.exp(-squares * length.exp()) + (noise.exp() + 0.1) * eye
+        factor = torch.linalg.cholesky(covariance)
+        white = torch.linalg.solve_triangular(factor, y, upper=False)
+        return 0.5 * (white * white).sum() + factor.diagonal().log().sum()
+
+    return training(optimizer, loss_of)
 
 
 # ---- recurrences written by hand, and two optimizers: hundreds of tiny operations, for bench/doctor.py --------------
@@ -238,7 +287,7 @@ def by_hand(torch, cell: str, length: int, width: int = 16, batch: int = 8) -> S
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     x = torch.randn(batch, length, 2)
     y = x[:, :, :1].mean(1)
-    return training(model, optimizer, lambda: torch.nn.functional.mse_loss(model(x), y))
+    return training(optimizer, lambda: torch.nn.functional.mse_loss(model(x), y))
 
 
 def gan(torch, noise: int = 8, width: int = 32, batch: int = 32) -> Step:
@@ -281,4 +330,12 @@ STEPS: dict[str, tuple[float, Callable[..., Step]]] = {
     "char-GPT 4 layers of 128, 12x64": (MEDIUM, functools.partial(char_gpt, layers=4, width=128, length=64, batch=12)),
     "char-GPT 4 layers of 256, 8x128": (LARGE, functools.partial(char_gpt, layers=4, width=256, length=128, batch=8)),
     "LSTM 128, 16x32": (MEDIUM, lstm),
+    "Gaussian process, 200 points": (MEDIUM, functools.partial(gaussian_process, points=200)),
+    "Gaussian process, 800 points": (LARGE, functools.partial(gaussian_process, points=800)),
+}
+# The same two perceptrons, with data that a program holds itself, shares with NumPy, or is handed by a DataLoader.
+FROM_DATA = {
+    f"{name}, {data}": functools.partial(mlp, sizes=sizes, batch=batch, data=data)
+    for name, sizes, batch in (("MLP 2-8-2", (2, 8, 2), 4), ("MLP 784-256-256-10", (784, 256, 256, 10), 64))
+    for data in (OWN, SHARED, LOADED)
 }

@@ -1,11 +1,14 @@
 """Measure Pellucid beside PyTorch eager, in one process and in turns.
 
     python bench/run.py              speed of small programs, single operations and the import
-    python bench/run.py --steps      whole training steps: perceptrons, LeNet, ResNet, GPT, LSTM
+    python bench/run.py --steps      whole training steps: perceptrons, LeNet, ResNet, GPT, LSTM, Gaussian processes
+    python bench/run.py --installs   the same steps without and with llvmlite, with one thread and with two
+    python bench/run.py --shared     data and parameters that NumPy made, shares, or a DataLoader hands over
     python bench/run.py --kernels    convolution, pooling, normalisation ... forward and backward
     python bench/run.py --memory     resident memory over 100 000 training steps
     python bench/run.py --scaling    cost per node for chains of a thousand to a million nodes
 
+Without a flag: all of them but --memory and --scaling, in some three minutes (longer on a busy machine).
 Both libraries run the same code of `workloads.py` and `models.py`. Rounds alternate, and the best round of each counts,
 because noise on a shared machine only ever adds time.
 """
@@ -16,10 +19,12 @@ import functools
 import importlib
 import importlib.util
 import json
+import math
 import os
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -33,6 +38,9 @@ import pellucid
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 ROUND_SECONDS = 0.02  # long enough that the clock and the loop around it do not show
+FEWEST_ROUNDS = 2
+ROW_SECONDS = 3.0  # after which a row gets no further rounds: on a busy machine a step may wait for half a second
+INSTALL_ROUNDS = 8  # of each step, in each of four processes
 SETTLE = 0.03  # before a round of whole training steps: see `interleaved`
 NOTE = "Machines are noisy: trust the ratios, not the microseconds, and repeat before you believe a change."
 
@@ -62,8 +70,10 @@ def interleaved(steps: dict[str, Callable], rounds: int, settle: float = 0.0) ->
     """
     repeats = {name: _repeats(step) for name, step in steps.items()}
     best = dict.fromkeys(steps, float("inf"))
-    order = list(steps)
-    for _ in range(rounds):
+    order, end = list(steps), time.perf_counter() + ROW_SECONDS
+    for done in range(rounds):
+        if done >= FEWEST_ROUNDS and time.perf_counter() > end:
+            break
         for name in order:
             until = time.perf_counter() + settle
             while time.perf_counter() < until:
@@ -119,6 +129,44 @@ def kernel_rows(libraries: dict, rounds: int) -> list[Row]:
 def step_rows(libraries: dict, rounds: int) -> list[Row]:
     """Whole training steps, as programs run them."""
     return [_row(name, libraries, build, rounds, goal, settle=SETTLE) for name, (goal, build) in models.STEPS.items()]
+
+
+def shared_rows(libraries: dict, rounds: int) -> list[Row]:
+    """What it costs that memory came from NumPy: of leaves, of an array beside, of the data of a training step."""
+    rows = []
+    for shape, goal in CHAIN_GOALS.items():
+        for situation in (workloads.OWN, workloads.BESIDE, workloads.SHARED) if shape else ():
+            build = functools.partial(workloads.chain, shape=shape, situation=situation)
+            rows.append(_row(f"chain {shape}, {situation}", libraries, build, rounds, goal, settle=SETTLE))
+    for name, build in models.FROM_DATA.items():
+        rows.append(_row(name, libraries, build, rounds, settle=SETTLE))
+    return rows
+
+
+# The default install is `pip install .`, without llvmlite; what was told to OpenBLAS holds for our kernels too.
+INSTALLS = {
+    (install, threads): {"PELLUCID_NATIVE": native, "OPENBLAS_NUM_THREADS": str(threads)}
+    for install, native in (("default", "0"), ("llvmlite", "1"))
+    for threads in (1, 2)
+}
+
+
+def install_rows(rounds: int) -> dict[str, list[Row]]:
+    """The rows of --steps in each install and with each number of threads, in a process of its own."""
+    return {
+        f"{install}, {threads} thread{'s' * (threads > 1)}": _steps_elsewhere(settings, threads, rounds)
+        for (install, threads), settings in INSTALLS.items()
+    }
+
+
+def _steps_elsewhere(settings: dict[str, str], threads: int, rounds: int) -> list[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder) / "steps.json"
+        options = ["--steps", "--rounds", str(rounds), "--torch-threads", str(threads), "--results", str(results)]
+        environment = {**os.environ, **settings}
+        subprocess.run([sys.executable, __file__, *options], check=True, stdout=subprocess.DEVNULL, env=environment)
+        rows = json.loads(results.read_text(encoding="utf-8"))["steps"]
+    return [Row(**{name: value for name, value in row.items() if name != "ratio"}) for row in rows]
 
 
 def _row(name, libraries, build, rounds, goal=None, floor=None, settle=0.0) -> Row:
@@ -218,6 +266,26 @@ def table(rows: list[Row]) -> str:
     return "\n".join(_aligned(line, widths) for line in cells)
 
 
+def install_table(columns: dict[str, list[Row]]) -> str:
+    """One line for each step, one column for each install: the milliseconds and torch's time divided by them."""
+    cells = [("", *columns)]
+    for rows in zip(*columns.values()):
+        cells.append((rows[0].name, *(_time_and_ratio(row) for row in rows)))
+    means = [_geometric_mean([row.ratio for row in rows if row.ratio]) for rows in columns.values()]
+    cells.append(("geometric mean", *(f"{mean:.2f}x" if mean else "-" for mean in means)))
+    widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
+    return "\n".join(_aligned(line, widths) for line in cells)
+
+
+def _time_and_ratio(row: Row) -> str:
+    ratio = f"{row.ratio:.2f}x" if row.ratio else "-"
+    return f"{row.pellucid / 1e3:,.2f} ms {ratio:>6}"
+
+
+def _geometric_mean(values: list[float]) -> float | None:
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
+
+
 def _aligned(line: tuple[str, ...], widths: list[int]) -> str:
     numbers = [cell.rjust(width) for cell, width in zip(line[1:], widths[1:])]
     return "  ".join([line[0].ljust(widths[0]), *numbers]).rstrip()
@@ -278,10 +346,10 @@ def print_memory(seen: list[tuple[int, float]]) -> None:
     print(f"growth after warm-up: {seen[-1][1] - seen[0][1]:+.1f} MB over {seen[-1][0]:,} steps")
 
 
-def write_results(results: dict) -> None:
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    print(f"\nwritten: {os.path.relpath(RESULTS)}")
+def write_results(results: dict, path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    print(f"written: {os.path.relpath(path)}")
 
 
 # ---- the command -----------------------------------------------------------------------------------------
@@ -293,10 +361,13 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--memory", action="store_true", help="measure memory over many training steps")
     parser.add_argument("--steps", action="store_true", help="measure only whole training steps")
+    parser.add_argument("--installs", action="store_true", help="measure them in four installs and thread counts")
+    parser.add_argument("--shared", action="store_true", help="measure data and parameters that come from NumPy")
     parser.add_argument("--kernels", action="store_true", help="measure only the operations with kernels of ours")
     parser.add_argument("--scaling", action="store_true", help="measure the cost per node of long chains")
     parser.add_argument("--rounds", type=int, default=15, help="rounds per row, the best counts (default 15)")
     parser.add_argument("--memory-steps", type=int, default=100_000, help="steps of --memory (default 100000)")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the file that the figures are written to")
     parser.add_argument("--torch-threads", type=int, help="threads of torch (default: torch's own choice)")
     return parser.parse_args()
 
@@ -314,26 +385,42 @@ def main() -> None:
         print(f"{name:9} {fact}")
     print(f"{NOTE}\n")
 
+    measure(arguments, libraries, results)
+    write_results(results, arguments.results)
+
+
+def measure(arguments: argparse.Namespace, libraries: dict, results: dict) -> None:
+    """The sections that were asked for, else all that are not long."""
+    rounds, flags = arguments.rounds, ("memory", "scaling", "steps", "installs", "shared", "kernels")
+    everything = not any(getattr(arguments, flag) for flag in flags)
     if arguments.scaling:
         results["scaling"] = _report(scaling_rows(libraries))
     if arguments.memory:
         results["memory"] = memory_growth(pellucid, arguments.memory_steps)
         _clear_progress()
         print_memory(results["memory"])
+    if everything:
+        results["speed"] = _report(speed_rows(libraries, rounds) + allocator_rows(rounds) + import_rows(libraries))
+    if arguments.kernels or everything:
+        results["kernels"] = _report(kernel_rows(libraries, rounds))
+    if arguments.shared or everything:
+        results["shared"] = _report(shared_rows(libraries, rounds))
     if arguments.steps:
-        results["steps"] = _report(step_rows(libraries, arguments.rounds))
-    if arguments.kernels:
-        results["kernels"] = _report(kernel_rows(libraries, arguments.rounds))
-    if not (arguments.scaling or arguments.memory or arguments.kernels or arguments.steps):
-        rows = speed_rows(libraries, arguments.rounds) + allocator_rows(arguments.rounds) + import_rows(libraries)
-        rows += kernel_rows(libraries, arguments.rounds) + step_rows(libraries, arguments.rounds)
-        results["speed"] = _report(rows)
-    write_results(results)
+        results["steps"] = _report(step_rows(libraries, rounds))
+    if arguments.installs or everything:  # the steps among them, so not once more
+        columns = install_rows(min(rounds, INSTALL_ROUNDS))
+        _clear_progress()
+        print(f"{install_table(columns)}\n")
+        results["installs"] = {name: _records(rows) for name, rows in columns.items()}
 
 
 def _report(rows: list[Row]) -> list[dict]:
     _clear_progress()
-    print(table(rows))
+    print(f"{table(rows)}\n")
+    return _records(rows)
+
+
+def _records(rows: list[Row]) -> list[dict]:
     return [asdict(row) | {"ratio": row.ratio} for row in rows]
 
 

@@ -8,20 +8,27 @@ import functools
 from collections.abc import Callable
 from itertools import pairwise
 
+import numpy
+
 Step = Callable[[], object]
 
 CHAIN_OPS = 21
 
 
-def chain(torch, shape: tuple[int, ...]) -> Step:
-    """21 multiplications and additions, a sum, and the backward pass through all of them."""
-    torch.manual_seed(0)
-    # Near one and near zero: twenty-one steps must neither overflow nor sink into slow denormal numbers.
-    x = (torch.rand(shape) + 0.5).requires_grad_()
-    w = (torch.rand(shape) * 0.1 + 0.95).requires_grad_()
-    b = (torch.rand(shape) * 0.1).requires_grad_()
+# What a program may have to do with NumPy's memory: nothing; an array that this computation never meets; everything.
+OWN, BESIDE, SHARED = "leaves by tensor()", "one from_numpy alive beside", "leaves by from_numpy"
 
-    def step():
+
+def chain(torch, shape: tuple[int, ...], situation: str = OWN) -> Step:
+    """21 multiplications and additions, a sum, and the backward pass through all of them."""
+    generator = numpy.random.default_rng(0)
+    # Near one and near zero: twenty-one steps must neither overflow nor sink into slow denormal numbers.
+    arrays = [low + width * generator.random(shape) for low, width in ((0.5, 1.0), (0.95, 0.1), (0.0, 0.1))]
+    make = torch.from_numpy if situation == SHARED else torch.tensor
+    x, w, b = (make(numpy.asarray(array, numpy.float32)).requires_grad_() for array in arrays)
+    beside = torch.from_numpy(numpy.ones(3, numpy.float32)) if situation == BESIDE else None
+
+    def step(_alive=beside):
         x.grad = w.grad = b.grad = None
         y = x
         for _ in range(CHAIN_OPS // 2):
