@@ -7,6 +7,8 @@ import sys
 import time
 import tracemalloc
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -158,28 +160,44 @@ class Net:
         return loss.item()
 
 
+@contextmanager
+def only_new_garbage() -> Iterator[None]:
+    """Leave to the collector what is made inside only: what other tests have left is freed whenever it is let go of."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+def collected() -> list:
+    """What only the garbage collector can free, of our own classes."""
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        gc.collect()
+        return ours(gc.garbage)
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+
+
 def ours(objects: list) -> list:
     return [thing for thing in objects if type(thing).__module__.startswith("pellucid")]
 
 
 def check_no_growth(steps: int) -> None:
     net = Net()
-    gc.collect()
-    gc.disable()
-    try:
+    with only_new_garbage():
         for _ in range(500):  # Python's free lists and the ledger of the last 256 departures fill up first
             net.step()
         before = sys.getallocatedblocks()
         for _ in range(steps):
             net.step()
         grown = sys.getallocatedblocks() - before
-        gc.set_debug(gc.DEBUG_SAVEALL)
-        gc.collect()
-        left = ours(gc.garbage)
-    finally:
-        gc.set_debug(0)
-        gc.garbage.clear()
-        gc.enable()
+        left = collected()
     assert not left, f"the garbage collector found {[type(thing).__name__ for thing in left[:10]]}"
     assert grown < 200, f"{grown} blocks of memory more after {steps} steps"
 
@@ -212,17 +230,9 @@ def test_every_way_to_use_a_graph_leaves_no_cycle() -> None:
         x.grad = None
 
     use()
-    gc.collect()
-    gc.disable()
-    try:
-        gc.set_debug(gc.DEBUG_SAVEALL)
+    with only_new_garbage():
         use()
-        gc.collect()
-        left = ours(gc.garbage)
-    finally:
-        gc.set_debug(0)
-        gc.garbage.clear()
-        gc.enable()
+        left = collected()
     assert not left, [type(thing).__name__ for thing in left]
 
 

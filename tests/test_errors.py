@@ -179,6 +179,115 @@ def test_failed_in_place_operations_leave_the_tensor_as_it_was():
     assert x.tolist() == [0, 0] and x._version == 0
 
 
+# --- what is written in place and does not fit: every way to write, every shape, in every mode
+
+TARGETS = [(), (1,), (3,), (0,), (2, 3), (1, 3), (3, 1), (1, 1)]
+VALUES = [(), (1,), (3,), (0,), (4,), (1, 1), (1, 3), (2, 3), (1, 1, 3), (2, 2, 3), (1, 1, 1)]
+BROADCASTING = {  # a way to write -> that write, which broadcasts its value with the tensor
+    **{name: lambda x, v, name=name: getattr(x, name)(v) for name in (
+        "add_", "sub_", "mul_", "div_", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__", "pow_",
+        "__ifloordiv__", "__imod__", "fmod_", "remainder_", "eq_", "ne_", "lt_", "le_", "gt_", "ge_", "copysign_",
+        "atan2_", "hypot_", "nextafter_", "xlogy_", "clamp_", "clamp_min_", "clamp_max_", "clip_",
+        "logical_and_", "logical_or_", "logical_xor_", "true_divide_", "floor_divide_", "copy_",
+    ) if hasattr(torch.Tensor, name)},
+    "add_ alpha": lambda x, v: x.add_(v, alpha=2),
+    "lerp_": lambda x, v: x.lerp_(v, 0.5),
+    "addcmul_": lambda x, v: x.addcmul_(v, v),
+    "addcdiv_": lambda x, v: x.addcdiv_(v, v),
+    "data": lambda x, v: x.data.add_(v),
+    "detach": lambda x, v: x.detach().mul_(v),
+    "view": lambda x, v: x[...].add_(v),
+    "_foreach_add_": lambda x, v: torch._foreach_add_([x], [v]),
+    "_foreach_copy_": lambda x, v: torch._foreach_copy_([x], [v]),
+}  # fmt: skip
+EXPANDING = {  # a way to write -> that write, which only expands its value: other words
+    "x[...]": lambda x, v: x.__setitem__(..., v),
+    "x[0]": lambda x, v: x.__setitem__(0, v),
+    "x[[0]]": lambda x, v: x.__setitem__([0], v),
+    "x[mask]": lambda x, v: x.__setitem__(torch.ones(x.shape, dtype=torch.bool), v),
+    "index_put_": lambda x, v: x.index_put_((torch.tensor([0]),), v),
+    "index_put_ accumulate": lambda x, v: x.index_put_((torch.tensor([0]),), v, accumulate=True),
+    "masked_fill_": lambda x, v: x.masked_fill_(torch.ones(v.shape, dtype=torch.bool), 2.0),
+    "index_add_": lambda x, v: x.index_add_(0, torch.tensor([0]), v),
+    "index_copy_": lambda x, v: x.index_copy_(0, torch.tensor([0]), v),
+    "index_reduce_": lambda x, v: x.index_reduce_(0, torch.tensor([0]), v, "prod"),
+    "scatter_": lambda x, v: x.scatter_(0, torch.zeros(x.shape, dtype=torch.int64), v),
+    "bernoulli_": lambda x, v: x.bernoulli_(v * 0.25),
+}
+
+
+def written(write, shape, value, how):
+    """A tensor of ones after an attempt to write to it, its version before, and the error."""
+    x, v = torch.ones(shape), torch.full(value, 2.0)
+    if how == "recorded":
+        x = torch.ones(shape, requires_grad=True) * 1
+    elif how == "recorded value":
+        v.requires_grad_()
+    before, problem = x._version, None
+    try:
+        with torch.set_grad_enabled(how != "no_grad"):
+            write(x, v)  # this line
+    except Exception as error:
+        problem = error
+    return x, before, problem
+
+
+def fits_into(value, shape):
+    try:
+        return np.broadcast_shapes(value, shape) == shape
+    except ValueError:
+        return False
+
+
+@pytest.mark.parametrize("how", ["plain", "recorded", "recorded value", "no_grad"])
+@pytest.mark.parametrize("way", BROADCASTING)
+def test_a_value_that_would_broadcast_the_written_tensor_is_refused_in_pytorchs_words(way, how):
+    for shape in TARGETS:
+        for value in VALUES:
+            x, version, problem = written(BROADCASTING[way], shape, value, how)
+            if fits_into(value, shape):
+                assert problem is None or "cast" in str(problem), (shape, value, problem)
+                continue
+            assert type(problem) is RuntimeError, (shape, value, problem)
+            text = "\n".join([str(problem), *getattr(problem, "__notes__", ())])
+            assert "test_errors.py" in text, (shape, value, text)
+            try:
+                larger = np.broadcast_shapes(value, shape)
+            except ValueError:
+                words = "must match the size of tensor b", f"cannot take {shape} torch.float32 and {value}"
+                assert any(word in text for word in words), (shape, value, text)
+            else:
+                assert f"output with shape {list(shape)} doesn't match the broadcast shape {list(larger)}" in text
+            assert tuple(x.shape) == shape and (x == 1).all() and x._version == version
+
+
+@pytest.mark.parametrize("how", ["plain", "recorded", "recorded value", "no_grad"])
+@pytest.mark.parametrize("way", EXPANDING)
+def test_a_write_that_fails_for_its_shapes_is_explained_and_changes_nothing(way, how):
+    refused = 0
+    for shape in TARGETS:
+        for value in VALUES:
+            x, version, problem = written(EXPANDING[way], shape, value, how)
+            if problem is not None:
+                refused += 1
+                assert type(problem) in (RuntimeError, IndexError), (shape, value, problem)
+                assert "test_errors.py" in "\n".join([str(problem), *getattr(problem, "__notes__", ())])
+                assert tuple(x.shape) == shape and (x == 1).all() and x._version == version
+    assert refused
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore:index_reduce")
+@pytest.mark.parametrize("way", EXPANDING)
+def test_which_shapes_may_be_written_is_as_in_pytorch(way, monkeypatch):
+    oracle = pytest.importorskip("torch")
+    cases = [(shape, value) for shape in TARGETS for value in VALUES if 0 not in shape + value]
+    ours = [written(EXPANDING[way], *case, "plain")[2] is None for case in cases]
+    monkeypatch.setitem(globals(), "torch", oracle)
+    theirs = [written(EXPANDING[way], *case, "plain")[2] is None for case in cases]
+    assert [case for case, a, b in zip(cases, ours, theirs, strict=True) if a != b] == []
+
+
 def test_what_is_read_and_written_at_once_is_refused():
     for target, source in ((lambda x: x, lambda x: x[0]), (lambda x: x[0], lambda x: x.view(4)[1:3])):
         x = torch.tensor([[2.0, 3.0], [4.0, 5.0]])

@@ -175,12 +175,27 @@ def test_T7_a_gradient_of_the_wrong_shape_is_refused():
 
         @staticmethod
         def backward(ctx, g):
-            return torch.ones(2, 3)
+            return torch.ones(2)
 
     x = torch.ones(3, requires_grad=True)
     with pytest.raises(RuntimeError, match="shape"):
         Wrong.apply(x).sum().backward()
     assert x.grad is None
+
+
+def test_T7_a_gradient_that_was_expanded_is_summed():
+    class Expanded(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return torch.ones(2, 3)
+
+    x = torch.ones(3, requires_grad=True)
+    Expanded.apply(x).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
 
 
 XOR = ([[0, 0], [0, 1], [1, 0], [1, 1]], [[0], [1], [1], [0]])

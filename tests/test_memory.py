@@ -24,13 +24,17 @@ def block(seed, width=32, hidden=128):
     return run
 
 
-BLOCKS = [block(seed) for seed in range(12)]
+def blocks():
+    """New ones for every test: what one test's backward leaves in `.grad` is no affair of another."""
+    return [block(seed) for seed in range(12)]
+
+
 INPUT = pl.tensor(np.random.default_rng(12).normal(size=(1024, 32)).astype("f"))
 ACTIVATION = INPUT.array.nbytes
 
 
-def run_all(x):
-    for each in BLOCKS:
+def run_all(x, layers):
+    for each in layers:
         x = each(x)
     return x
 
@@ -167,16 +171,17 @@ def test_all_layers_are_kept_without_checkpointing():
 
 
 def test_prediction_is_what_the_graph_keeps():
-    plan = memory.plan(BLOCKS, INPUT)
+    layers = blocks()
+    plan = memory.plan(layers, INPUT)
     x = pl.tensor(INPUT.numpy(), requires_grad=True)
-    assert plan.predicted[1] == pytest.approx(memory.report(run_all(x).sum()).total, rel=0.02)
+    assert plan.predicted[1] == pytest.approx(memory.report(run_all(x, layers).sum()).total, rel=0.02)
     for k in (2, 3, 4, 6):
-        kept = memory.report(checkpoint_sequential(BLOCKS, k, x).sum())
+        kept = memory.report(checkpoint_sequential(layers, k, x).sum())
         assert plan.predicted[k] == pytest.approx(kept.total + ACTIVATION, rel=0.05)
 
 
 def test_checkpointing_saves_more_than_half_of_twelve_layers():
-    plan = memory.plan(BLOCKS, INPUT, segments=[1, 3, 4])
+    plan = memory.plan(blocks(), INPUT, segments=[1, 3, 4])
     whole = plan.measured[1]
     assert 1 - plan.predicted[4] / plan.predicted[1] > 0.6
     assert 1 - plan.measured[3] / whole > 0.5
@@ -194,12 +199,12 @@ def test_square_root_of_the_depth_is_recommended_for_equal_layers():
 
 
 def test_plan_runs_and_leaves_gradients_alone():
-    plan = memory.plan(BLOCKS, INPUT)
-    parameter = BLOCKS[0].__closure__
+    layers = blocks()
+    plan = memory.plan(layers, INPUT)
     plan.measure(2)
-    assert all(cell.cell_contents.grad is None for cell in parameter)
+    assert all(cell.cell_contents.grad is None for cell in layers[0].__closure__)
     assert plan.measure() == plan.measured[plan.recommended]
-    assert plan.run(INPUT).tolist() == run_all(INPUT).tolist()
+    assert plan.run(INPUT).tolist() == run_all(INPUT, layers).tolist()
 
 
 def test_extra_work_is_about_one_forward():
@@ -212,7 +217,7 @@ def test_extra_work_is_about_one_forward():
 
         return run
 
-    steps = [counted(step) for step in BLOCKS]
+    steps = [counted(step) for step in blocks()]
     x = pl.tensor(INPUT.numpy(), requires_grad=True)
     checkpoint_sequential(steps, 4, x).sum().backward()
     assert len(calls) == 12 + 9  # every layer once, and the three checkpointed segments again

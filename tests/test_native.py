@@ -17,7 +17,7 @@ from pellucid.native import kernel as kernels
 from pellucid.native import native, products, words
 from pellucid.native.language import Unknown, Writer
 from pellucid.native.vectors import strip
-from pellucid.native.words import Array, Indices, gemm, least, most
+from pellucid.native.words import Array, Doubles, Indices, gemm, least, most, wide
 
 needs_llvm = pytest.mark.skipif(not kernels.available(), reason="llvmlite is not installed (extra: compile)")
 FLOATS = (np.float32, np.float64)
@@ -92,6 +92,34 @@ def a_call_of_a_result(first: int, last: int, x: Array) -> None:
 def test_what_the_language_lacks_is_refused_with_its_words(wrong, words):
     with pytest.raises(Unknown, match=f"a kernel cannot say: {words}"):
         Writer("float", products.address).kernel("wrong", wrong)
+
+
+@native
+def doubled_sums(first: int, last: int, x: Array, sums: Doubles, y: Array, above: Indices) -> None:
+    """Sums in double precision: in a variable, in an array, compared, chosen, and rounded in the end."""
+    for row in range(first, last):
+        total = wide(0)
+        for i in range(row * 4, row * 4 + 4):
+            total = total + x[i] if x[i] != total else total
+            sums[row] = sums[row] + x[i]
+        total += x[row * 4]
+        above[row] = 1 if total > x[row * 4] else 0
+        y[row] = total
+
+
+@needs_llvm
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_double_precision_in_a_kernel_of_any_type(dtype):
+    x = np.array([[1e8, 1.0, -1e8, 3.0], [2.0**24, 1.0, 1.0, -(2.0**24)]], dtype)
+    sums, y, above = np.zeros(2), np.zeros(2, dtype), np.zeros(2, np.int64)
+    doubled_sums(2, 4, x, sums, y, above)
+    wanted = x.astype(np.float64).sum(1)
+    np.testing.assert_array_equal(sums, wanted)
+    np.testing.assert_array_equal(y, (wanted + x[:, 0]).astype(dtype))
+    np.testing.assert_array_equal(above, wanted > 0)
+    plain = np.zeros(2), np.zeros(2), np.zeros(2, np.int64)
+    doubled_sums.function(0, 2, x.reshape(-1).astype(np.float64), *plain)
+    np.testing.assert_array_equal(plain[0], wanted)
 
 
 def test_the_words_are_right_as_plain_python_too():

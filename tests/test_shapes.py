@@ -324,3 +324,26 @@ def test_more_than_two_to_the_31_elements() -> None:
 
 def test_there_are_enough_cases() -> None:
     assert len(SMALL) * len(SHAPES) + len(CREATED) + len(DERIVED) + len(NEGATIVE) >= 300
+
+
+@pytest.mark.parametrize("dtype", [pellucid.float32, pellucid.float64, pellucid.complex64, pellucid.float16])
+def test_a_view_as_the_same_dtype_is_a_view_with_its_derivative(dtype):
+    """PyTorch hands out a tensor without history there, and loses writes to it without a word (docs/port.md)."""
+    x = pellucid.ones(4, dtype=dtype, requires_grad=True)
+    z = x * 2
+    y = z.view(dtype)
+    assert y.requires_grad and y._base is z
+    y.mul_(3)
+    (z.sum().real if dtype.is_complex else z.sum()).backward()
+    assert z.tolist() == [6] * 4 and x.grad.tolist() == [6] * 4
+    if not dtype.is_complex:
+        assert pellucid.func.grad(lambda x: (x.view(dtype) * 2).sum())(x.detach()).tolist() == [2] * 4
+    one = pellucid.ones(4, dtype=dtype)
+    assert pellucid.func.jvp(lambda x: x.view(dtype) * 2, (one,), (one,))[1].tolist() == [2] * 4
+
+
+def test_a_view_of_the_bits_has_no_derivative():
+    x = pellucid.ones(4, requires_grad=True)
+    assert not any(
+        (x * 2).view(dtype).requires_grad for dtype in (pellucid.int32, pellucid.float64, pellucid.complex64)
+    )
