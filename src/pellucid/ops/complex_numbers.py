@@ -18,7 +18,7 @@ from pellucid.core.tensor import Operators
 from pellucid.ops.arguments import refusal
 from pellucid.ops.compare import only, pairs, sign_of
 from pellucid.ops.elementwise import cos, sin
-from pellucid.ops.layout import stride
+from pellucid.ops.layout import lying, stride
 from pellucid.ops.operation import (
     LAYOUT_DECIDES,
     Draw,
@@ -376,9 +376,10 @@ def view_as_complex(input: Any) -> Any:
         )
     if not input.ndim or input.shape[-1] != 2:
         raise refusal(RuntimeError, "Tensor must have a last dimension of size 2")
-    if isinstance(input.array, ndarray) and stride(input)[-1] != 1:
+    steps = stride(input) if lying(input.array) is not None else None
+    if steps is not None and steps[-1] != 1:
         raise refusal(RuntimeError, "Tensor must have a last dimension with stride 1")
-    outer = zip(input.shape[:-1], stride(input)[:-1], strict=True) if isinstance(input.array, ndarray) else ()
+    outer = () if steps is None else zip(input.shape[:-1], steps[:-1], strict=True)
     if any(step % 2 for size, step in outer if size > 1):
         raise refusal(RuntimeError, "Tensor must have a stride divisible by 2 for all but last dimension")
     return view_as_complex_row(input)

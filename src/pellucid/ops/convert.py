@@ -18,7 +18,7 @@ from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Tensor, bearing, wrap
 from pellucid.ops.arguments import refusal
 from pellucid.ops.formats import RANKS, channels_last_copy, check_format, is_channels_last, steps_channels_last
-from pellucid.ops.layout import stride
+from pellucid.ops.layout import lying, stride
 from pellucid.ops.operation import call, named, operation
 
 
@@ -85,10 +85,10 @@ def contiguous(input: Any, memory_format: Any = None) -> Any:
     >>> torch.zeros(2, 3).t().contiguous().stride()
     (2, 1)
     """
-    array = input.array
+    array = lying(input.array)
     if memory_format is not None and check_format(memory_format, input.ndim):
-        return input if not isinstance(array, ndarray) or is_channels_last(array) else clone_row(input, CHANNELS_LAST)
-    return input if not isinstance(array, ndarray) or array.flags.c_contiguous else clone_row(input, "C")
+        return input if array is None or is_channels_last(array) else clone_row(input, CHANNELS_LAST)
+    return input if array is None or array.flags.c_contiguous else clone_row(input, "C")
 
 
 # --- conversions

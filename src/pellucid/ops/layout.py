@@ -89,6 +89,13 @@ def dim(input: Any) -> int:
     return len(input.shape)
 
 
+def lying(array: Any) -> ndarray | None:
+    """An array that lies in memory as this one of any kind does; None for one without memory."""
+    if isinstance(array, ndarray):
+        return array
+    return array.pattern() if isinstance(array, Kind) and not isinstance(array, Meta) else None
+
+
 def _lying(input: Tensor, what: str) -> ndarray:
     """An array that lies in memory as a tensor does: inside vmap, as one of the many that it stands for."""
     array = current_array(input)

@@ -19,7 +19,7 @@ from pellucid.core.record import attach, bind
 from pellucid.core.tensor import Leaf, Tensor, wrap
 from pellucid.ops.arguments import INTEGERS, Row, Shape, axes_of, axis_of, one_or_several, refusal, sizes_of
 from pellucid.ops.convert import clone_row
-from pellucid.ops.layout import stride
+from pellucid.ops.layout import lying, stride
 from pellucid.ops.operation import LAYOUT_DECIDES, Draw, Sample, call, operation, publish
 
 
@@ -134,8 +134,8 @@ def view(input: Any, *shape: Any, size: Any = None, dtype: Any = None) -> Any:
     if len(shape) == 1 and isinstance(shape[0], dtypes.dtype):
         return _reinterpret(input, shape[0].numpy)
     sizes = _requested(input, shape)
-    array = getattr(input, "array", None)
-    if isinstance(array, ndarray) and not array.flags.c_contiguous and not _is_view(array, sizes):
+    array = lying(getattr(input, "array", None))
+    if array is not None and not array.flags.c_contiguous and not _is_view(array, sizes):
         raise refusal(
             RuntimeError,
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "

@@ -140,12 +140,36 @@ def _unstrided(g: ndarray, source: Geometry, target: Geometry) -> ndarray:
     return (storage[found] / copies).astype(g.dtype) if (copies > 1).any() else storage[found]
 
 
+def _many(geometry: Geometry, count: int, step: int) -> Geometry:
+    """How many arrays lie in memory of which each lies like the first, so many elements further on."""
+    shape, strides, offset = geometry
+    return (count, *shape), (step, *strides), offset
+
+
+def _batch_strided(op: Any, a: Any, source: Geometry, target: Geometry) -> Any:
+    """The same window onto every example; of examples that lie otherwise, as gradients may, onto copies."""
+    (count, *_), (step, *_), _ = lies = geometry(pattern(a))
+    if lies != _many(source, count, step):
+        step = extent(source, target)
+    return op(a, _many(source, count, step), _many(target, count, step))
+
+
+def _batch_unstrided(op: Any, g: Any, source: Geometry, target: Geometry) -> Any:
+    count, step = g.shape[0], extent(source, target)
+    return op(g, _many(source, count, step), _many(target, count, step))
+
+
 as_strided_row = bind(
     multilinear(
         "as_strided", _strided, lambda g, source, target: unstrided_row(g, source, target), view=True,
+        batch=_batch_strided,
     )
 )  # fmt: skip
-unstrided_row = bind(multilinear("unstrided", _unstrided, lambda g, source, target: as_strided_row(g, source, target)))
+unstrided_row = bind(
+    multilinear(
+        "unstrided", _unstrided, lambda g, source, target: as_strided_row(g, source, target), batch=_batch_unstrided
+    )
+)
 
 
 @operation(
