@@ -1050,3 +1050,143 @@ def test_strict_jvp_refuses_an_output_that_does_not_move():
     with pytest.raises(RuntimeError, match="independent"):
         functional.jvp(unmoved, x, x, strict=True)
     assert functional.jvp(unmoved, x, x)[1].tolist() == [0.0, 0.0]
+
+
+# --- memory and modes inside of a transform: as for one example, and in forward mode as in reverse mode
+
+LOOKS = (
+    "x[0]", "x[-1:]", "x[..., ::2]", "x[None]", "x.mT", "x.permute(1, 0)", "x.movedim(0, -1)", "x.diagonal()",
+    "x.unbind(0)[1]", "x.split(1, -1)[0]", "x.tensor_split(2, -1)[1]", "x.narrow(-1, 1, 2)", "x.select(-1, 0)",
+    "x.unfold(-1, 2, 2)", "x.as_strided((2, 2), x.stride())",
+    "x.as_strided((2,), (x.stride(1),))", "x.reshape(-1)", "x.reshape(-1, 1)", "x.flatten()", "x.ravel()",
+    "x.contiguous()", "x.unflatten(-1, (1, -1))", "x.squeeze()", "x.view_as(x)", "x.to(x.dtype)", "x.real",
+    "x.swapaxes(0, 1)", "x.unsqueeze(-1)", "x.mT.contiguous()", "x.mT.reshape(-1)", "x.detach()", "x.data[1:]",
+    "torch.view_as_complex(x.view(3, 2, 2))", "torch.atleast_3d(x)", "torch.einsum('ij->ji', x)", "x.adjoint()",
+)  # fmt: skip
+
+
+def written(look, x):
+    part = eval(look, {"torch": pellucid, "x": x})
+    part.mul_(2)
+    return x * 1
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_write_through_a_view_reaches_what_it_reaches_for_one_example(look, axis):
+    shape = [3, 4]
+    shape.insert(axis, 2)
+    values = t(RANDOM.standard_normal(shape))
+    many, one_by_one = values * 1, values * 1
+    if axis == 2 and ".view(" in look:  # the elements of an example do not lie in order
+        with pytest.raises(RuntimeError, match="stride"):
+            func.vmap(lambda x: written(look, x), in_dims=axis)(many)
+        return
+    found = func.vmap(lambda x: written(look, x), in_dims=axis)(many)
+    expected = pellucid.stack([written(look, one_by_one.select(axis, k)) for k in range(2)])
+    same(found, expected)
+    same(many, one_by_one)
+
+
+@pytest.mark.parametrize("look", [look for look in LOOKS if "unbind" not in look and "split" not in look])
+def test_forward_mode_follows_writes_through_views_as_reverse_mode_does(look):
+    x = t(RANDOM.standard_normal((3, 4)))
+    f = lambda x: written(look, x * 1)
+    same(func.jacfwd(f)(x), func.jacrev(f)(x))
+    same(func.hessian(lambda x: f(x).pow(3).sum())(x), func.jacrev(func.jacrev(lambda x: f(x).pow(3).sum()))(x))
+
+
+def by_buffer(x):
+    made = pellucid.zeros(3, dtype=pellucid.float64)
+    made[0] = x[0] * x[1]
+    made[1:] = x[1:] ** 2
+    made[:2] += made[1:].clone()
+    return made
+
+
+def by_adding_up(x):
+    total = pellucid.zeros((), dtype=pellucid.float64)
+    for element in x:
+        total += element**3
+    return total
+
+
+@pytest.mark.parametrize("f", [by_buffer, by_adding_up])
+def test_a_buffer_made_inside_has_room_for_every_tangent(f):
+    x = t(X)
+    same(func.jacfwd(f)(x), func.jacrev(f)(x))
+    total = lambda x: f(x).pow(2).sum()
+    same(func.hessian(total)(x), func.jacrev(func.jacrev(total))(x))
+
+
+@pytest.mark.parametrize("cut", [
+    lambda x: x.detach(), lambda x: (x * 1).detach_(), lambda x: x.data, lambda x: x.detach().clone(),
+])  # fmt: skip
+def test_what_cuts_history_cuts_tangents(cut):
+    x, direction = t(X), t(X[::-1].copy())
+    f = lambda x: cut(x) * x
+    same(func.jvp(f, (x,), (direction,))[1], x * direction)
+    same(func.jacfwd(f)(x), func.jacrev(f)(x))
+    same(func.vmap(func.jacfwd(f))(t(Y)), func.vmap(func.jacrev(f))(t(Y)))
+
+
+def test_a_tensor_that_is_given_data_moves_as_before():
+    x, y, direction = t(X), t(X**2), t([1.0, 2.0, 3.0])
+    with forward_ad.dual_level():
+        moving, other = forward_ad.make_dual(x, direction) * 1, forward_ad.make_dual(y, direction * 7)
+        for values in (other, other.data, y, moving.data * 2):
+            moving.data = values
+            same(forward_ad.unpack_dual(moving).tangent, direction)
+        still = t(X)
+        still.data = other
+        assert forward_ad.unpack_dual(still).tangent is None
+
+
+def test_data_of_the_same_memory_changes_nothing():
+    x = t(X, requires_grad=True)
+    y = x * 1
+    part = y[:2]
+    part.data = part.data
+    part.fill_(3.0)
+    y.sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0, 1.0]
+
+
+def under(mode, f):
+    def switched(x):
+        with mode():
+            return f(x)
+
+    return switched
+
+
+def test_inference_mode_inside_of_forward_mode_stops_tangents():
+    x, direction = t(X), t([1.0, 2.0, 3.0])
+    f = lambda x: under(pellucid.inference_mode, lambda x: x * 2)(x) * x
+    same(func.jvp(f, (x,), (direction,))[1], 2 * x * direction)
+
+    def writing(x):
+        x = x * 1
+        under(pellucid.inference_mode, lambda x: x.mul_(2))(x)
+        return x * x
+
+    same(func.jvp(writing, (x,), (direction,))[1], 4 * x * direction)
+    with forward_ad.dual_level():
+        made = under(pellucid.inference_mode, lambda x: x * 2)(forward_ad.make_dual(x, direction))
+        assert forward_ad.unpack_dual(made).tangent is None
+
+
+def test_forward_mode_inside_of_inference_mode_works():
+    x = t(X)
+    expected = func.jacfwd(by_buffer)(x), func.hessian(by_adding_up)(x)
+    with pellucid.inference_mode():
+        same((func.jacfwd(by_buffer)(x), func.hessian(by_adding_up)(x)), expected)
+
+
+def test_no_grad_stops_the_tangents_of_the_older_jvp_only():
+    x, direction = t(X), t([1.0, 2.0, 3.0])
+    f = lambda x: under(pellucid.no_grad, lambda x: x * x)(x) * x
+    same(func.jvp(f, (x,), (direction,))[1], 3 * x * x * direction)
+    same(functional.jvp(f, x, direction)[1], x * x * direction)
+    total = lambda x: f(x).sum()
+    same(functional.hvp(total, x, direction)[1], functional.vhp(total, x, direction)[1])

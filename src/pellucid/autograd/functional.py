@@ -17,8 +17,8 @@ from pellucid.core.backward import gradients
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.core.views import current_array, current_node
 from pellucid.transforms.batch import vmap
+from pellucid.transforms.forward import heeding_no_grad, zeros_like
 from pellucid.transforms.forward import jvp as push_forward
-from pellucid.transforms.forward import zeros_like
 from pellucid.transforms.jacobians import basis, jacfwd, split_rows
 from pellucid.transforms.scope import Scope, recording
 from pellucid.transforms.tree import map_tree
@@ -174,7 +174,8 @@ def jvp(
             _called(func, given, "jvp", strict)
         scope = Scope()
         arguments = tuple(scope.argument(x) for x in given) if create_graph else given
-        outputs, tangents = push_forward(lambda *xs: _checked(func(*xs), "jvp"), arguments, vectors, strict=strict)
+        checked = heeding_no_grad(lambda *xs: _checked(func(*xs), "jvp"))
+        outputs, tangents = push_forward(checked, arguments, vectors, strict=strict)
     return _finished((outputs, tangents), create_graph)  # type: ignore[no-any-return]
 
 
@@ -236,7 +237,7 @@ def hvp(
     with recording():
         scope = Scope()
         arguments = tuple(scope.argument(x) for x in given) if create_graph else given
-        (output, _), (_, found) = push_forward(value_and_slopes, arguments, vectors)
+        (output, _), (_, found) = push_forward(heeding_no_grad(value_and_slopes), arguments, vectors)
     return _finished((output, _unpacked(found, inputs_are_tuple)), create_graph)  # type: ignore[no-any-return]
 
 

@@ -435,6 +435,8 @@ def detach_(self: Tensor) -> Tensor:
     if self.window is not None:
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     cut = depart(self, "detach_")
+    if isinstance(self.array, Kind):
+        self.array = self.array.detached()
     self.node, self.cut = None, cut
     return self
 
@@ -456,10 +458,21 @@ def _set_data(self: Tensor, value: Tensor) -> None:
                 try_="convert it first, e.g. value.float()",
             )
         )
+    before, given = current_array(self), current_array(value)
+    if _same_memory(before, given):
+        return
     self.node, self.window = current_node(self), None  # a view that is given other memory is one no longer
-    self.array = current_array(value)
+    given = given.detached() if isinstance(given, Kind) else given
+    self.array = before.given(given) if isinstance(before, Kind) else given
     if isinstance(self.node, Leaf):
         self.node.shape = tuple(self.array.shape)
+
+
+def _same_memory(a: Any, b: Any) -> bool:
+    """Whether two arrays are one: then neither history nor what looks at it need know."""
+    if type(a) is not np.ndarray or type(b) is not np.ndarray or a.dtype != b.dtype:
+        return False
+    return a.ctypes.data == b.ctypes.data and a.shape == b.shape and a.strides == b.strides and a.size > 0
 
 
 setattr(Tensor, "data", property(_get_data, _set_data))  # noqa: B010 (mypy knows no attributes that come later)

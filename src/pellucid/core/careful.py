@@ -423,7 +423,7 @@ def _output(
 
 def as_view(out: Tensor, view: View, mode: Mode) -> Tensor:
     """Let a tensor know what it looks at, unless it was made for inference; one made under no_grad leads nowhere."""
-    if mode.inference and out.cut is mode:
+    if mode.inference and out.cut is mode and not modes.MOVED_ANYWAY.get():
         return out
     out.window = view
     if not mode.grad:

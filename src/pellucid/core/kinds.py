@@ -96,6 +96,10 @@ class Kind(Operators):
         """The array without what differentiates it."""
         raise NotImplementedError
 
+    def given(self, values: Any) -> Any:
+        """An array of other values that moves as this one does."""
+        return values
+
     def moved(self, levels: Mapping[int, int]) -> "Kind":
         """The same array, of other levels: what a function computed when it was run once more."""
         return self

@@ -115,6 +115,8 @@ class Log(dict[int, Any]):
 LOGGED = 1 << 14  # lines in a log at most
 
 NORMAL = Mode()
+# Levels of forward mode that were entered under inference_mode: views are followed there although nothing is recorded.
+MOVED_ANYWAY: ContextVar[frozenset[int]] = ContextVar("pellucid_moved_anyway", default=frozenset())
 MODE: ContextVar[Mode | None] = ContextVar("pellucid_mode", default=None)
 
 

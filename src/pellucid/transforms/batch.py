@@ -108,6 +108,12 @@ class Batched(Kind):
     def detached(self) -> Any:
         return Batched(self.value.detached(), self.level) if isinstance(self.value, Kind) else self
 
+    def given(self, values: Any) -> Any:
+        if not isinstance(self.value, Kind):
+            return values
+        stack = values.value if belongs(values, self.level) else repeated(values, self.batch_size)
+        return Batched(self.value.given(stack), self.level, self.adjoint)
+
     def apply(self, p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Run an operation on the whole stack at once, or slice by slice where the row knows no better way."""
         level, size = self.level, self.batch_size

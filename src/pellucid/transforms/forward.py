@@ -8,13 +8,16 @@ primal)·ε, the ordinary rule f'(X)ᵀG of dual numbers gives both gradients at
     f'(x + t·ε)ᵀ (g₀ + g₁·ε) = Jᵀg₀ + (Jᵀg₁ + (∂J/∂x · t)ᵀ g₀)·ε.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from pellucid import printing
+from pellucid.core import modes
 from pellucid.core.aliasing import owner_of
 from pellucid.core.careful import compute, seen_from
 from pellucid.core.inplace import write_part
@@ -76,7 +79,7 @@ class Dual(Kind):
     def overwrite(self, value: Any, name: str, note: Callable[[np.ndarray, str], None]) -> None:
         check_room(value, self.level, name)
         write_part(self.primal, _part(value, self.level, "primal"), name, note)
-        if self.tangent is not None:
+        if self.tangent is not None and not stands_still(self.level):
             moving = value.tangent if belongs(value, self.level) else zeros_like(self.tangent)
             write_part(self.tangent, moving, name, note)
 
@@ -86,13 +89,15 @@ class Dual(Kind):
 
     def with_room(self, value: Any) -> Any:
         primal, tangent = with_room(self.primal, _part(value, self.level, "primal")), self.tangent
-        if belongs(value, self.level):
-            tangent = with_room(zeros_like(self.primal) if tangent is None else tangent, value.tangent)
+        if belongs(value, self.level) and tangent is None:
+            tangent = _tangent_like(self.primal, value.tangent)
+        elif belongs(value, self.level):
+            tangent = with_room(tangent, value.tangent)
         same = primal is self.primal and tangent is self.tangent
         return self if same else Dual(primal, tangent, self.level, self.adjoint)
 
     def around(self, array: Any) -> Any:
-        return Dual(with_room(array, self.primal), with_room(zeros_like(array), self.tangent), self.level)
+        return Dual(with_room(array, self.primal), _tangent_like(array, self.tangent), self.level)
 
     def ways_out(self) -> tuple[Callable[[Tensor], Tensor], ...]:
         return (lambda tensor: leave_primal(tensor, self.level)), (lambda tensor: leave_tangent(tensor, self.level))
@@ -112,6 +117,10 @@ class Dual(Kind):
     def detached(self) -> Any:
         return self.primal.detached() if isinstance(self.primal, Kind) else self.primal
 
+    def given(self, values: Any) -> Any:
+        primal = self.primal.given(values) if isinstance(self.primal, Kind) else values
+        return Dual(primal, self.tangent, self.level, self.adjoint)
+
     def concrete(self, what: str) -> np.ndarray:
         """Python code that looks at the values sees the primal ones, as in PyTorch."""
         return self.primal.concrete(what) if isinstance(self.primal, Kind) else self.primal
@@ -123,7 +132,7 @@ class Dual(Kind):
         primals = tuple(array.primal if belongs(array, level) else array for array in arrays)
         tangents = tuple(array.tangent if belongs(array, level) else None for array in arrays)
         y = compute(p, primals, params)
-        if _is_constant(p):
+        if _is_constant(p) or stands_still(level):
             return y
         if all(tangent is None for tangent in tangents):
             t = None
@@ -142,6 +151,51 @@ class Dual(Kind):
         tangent = zeros_like(self.primal) if self.tangent is None else self.tangent
         shown = repr(tangent) if isinstance(tangent, Kind) else printing.format_tensor(tangent, [])
         return printing.format_tensor(self.primal, [f"tangent={shown}"])
+
+
+def _tangent_like(array: Any, tangent: Any) -> Any:
+    """A tangent of zeros for an array, with room for another tangent: one for each example where that has one."""
+    zeros = zeros_like(array)
+    for level, kind in sorted(layers(tangent).items()):
+        if kind.batched and level not in layers(zeros):
+            zeros = kind.repeated(zeros)
+    return with_room(zeros, tangent)
+
+
+# The levels whose tangents stop where recording does.
+RECORDED_ONLY: ContextVar[frozenset[int]] = ContextVar("recorded_only", default=frozenset())
+
+
+def stands_still(level: int) -> bool:
+    """Whether tangents of a level are not pushed forward now: inference_mode stops them, no_grad does not.
+
+    A `jvp` that is called under inference_mode is meant to work; the older one of autograd.functional, which PyTorch
+    computes from two backward passes, heeds no_grad.
+    """
+    mode = modes.MODE.get()
+    if mode is None or mode.grad:
+        return False
+    return (mode.inference and level not in modes.MOVED_ANYWAY.get()) or level in RECORDED_ONLY.get()
+
+
+@contextmanager
+def including(levels: ContextVar[frozenset[int]], level: int) -> Iterator[None]:
+    """Have a level among some for as long as its function runs."""
+    token = levels.set(levels.get() | {level})
+    try:
+        yield
+    finally:
+        levels.reset(token)
+
+
+def heeding_no_grad(func: Callable[..., Any]) -> Callable[..., Any]:
+    """A function for `jvp` in which no_grad stops tangents as it stops gradients."""
+
+    def heeding(*duals: Tensor) -> Any:
+        with including(RECORDED_ONLY, current_array(duals[0]).level):
+            return func(*duals)
+
+    return heeding
 
 
 def _is_constant(p: Primitive) -> bool:
@@ -276,7 +330,8 @@ def jvp(
     _check_tensors(flat_tangents, "tangents")
     level = next_level()
     duals = [enter(x, t, level) for x, t in zip(flat_primals, flat_tangents, strict=True)]
-    returned = func(*structure.unflatten(duals))
+    with including(modes.MOVED_ANYWAY, level) if modes.current().inference else nullcontext():
+        returned = func(*structure.unflatten(duals))
     still = Roots(lambda base: _still_part(base, level))
     moving = Roots(lambda base: clone_row(tangent_part(base, level), "K"))  # nodes that keep it keep one of their own
     aux: tuple[Any, ...] = ()
