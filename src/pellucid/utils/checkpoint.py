@@ -22,7 +22,7 @@ import numpy as np
 
 from pellucid.core import aliasing, backward, modes
 from pellucid.core.function import Function, FunctionCtx, once_differentiable
-from pellucid.core.kinds import layers, moved
+from pellucid.core.kinds import layers, memory_of, moved
 from pellucid.core.packing import PACKING, packed_value, unpacked
 from pellucid.core.primitive import same
 from pellucid.core.provenance import here
@@ -397,8 +397,9 @@ class SecondRun:
 
     def check_unwritten(self, array: Any, what: str, since: int, until: float = inf) -> None:
         """Refuse a value that was overwritten at the wrong time: between the two runs, or after it was taken."""
-        write = aliasing.write_to(array)
-        if write is not None and since < write.tick < until:
+        writes = [aliasing.write_to(part) for part in memory_of(array)]
+        write = next((write for write in writes if write is not None and since < write.tick < until), None)
+        if write is not None:
             raise InplaceError(
                 explain(
                     f"checkpoint: {what} was overwritten by {write.operation} before backward could use it",
