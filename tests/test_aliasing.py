@@ -407,3 +407,14 @@ def test_a_write_to_a_view_of_data_spoils_nothing_else(recorded, write):
     write(w.data[2:])
     with pytest.raises(InplaceError):
         y.sum().backward()
+
+
+def test_a_leaf_that_is_detached_in_place_gets_no_gradient_from_graphs_of_before():
+    x = leaf()
+    y = x[:] * 3
+    x.detach_()
+    y.sum().backward(retain_graph=True)
+    assert x.grad is None
+    x.requires_grad_()
+    (y + x).sum().backward()
+    assert x.grad.tolist() == [4.0, 4.0, 4.0]

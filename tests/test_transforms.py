@@ -1190,3 +1190,5 @@ def test_no_grad_stops_the_tangents_of_the_older_jvp_only():
     same(functional.jvp(f, x, direction)[1], x * x * direction)
     total = lambda x: f(x).sum()
     same(functional.hvp(total, x, direction)[1], functional.vhp(total, x, direction)[1])
+    with pellucid.autograd.graph.saved_tensors_hooks(lambda x: x.clone(), lambda x: x):  # which run unrecorded
+        same(functional.hvp(lambda x: x.pow(3).sum(), x, direction)[1], 6 * x * direction)

@@ -132,8 +132,13 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
             )
         self.node = None
         self.cut = Cut("requires_grad_(False)", here(), frozen=True)
-        self.cut.leaf, node.tensor = node, nobody  # graphs of before fill no gradient while it is frozen
+        _freeze(node, self.cut)
     return self
+
+
+def _freeze(leaf: Leaf, cut: Cut) -> None:
+    """Let graphs of before fill no gradient of a leaf until it is thawed."""
+    cut.leaf, leaf.tensor = leaf, nobody
 
 
 def _thawed(tensor: Tensor) -> Leaf | None:
@@ -437,6 +442,8 @@ def detach_(self: Tensor) -> Tensor:
     cut = depart(self, "detach_")
     if isinstance(self.array, Kind):
         self.array = self.array.detached()
+    if isinstance(self.node, Leaf) and type(cut) is Cut:
+        _freeze(self.node, cut)
     self.node, self.cut = None, cut
     return self
 

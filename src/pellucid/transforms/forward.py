@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import reduce
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -162,8 +163,8 @@ def _tangent_like(array: Any, tangent: Any) -> Any:
     return with_room(zeros, tangent)
 
 
-# The levels whose tangents stop where recording does.
-RECORDED_ONLY: ContextVar[frozenset[int]] = ContextVar("recorded_only", default=frozenset())
+# The levels whose tangents stop where the user switches recording off, each with the switch that it began under.
+RECORDED_ONLY: ContextVar[Mapping[int, Any]] = ContextVar("recorded_only", default=MappingProxyType({}))
 
 
 def stands_still(level: int) -> bool:
@@ -175,24 +176,27 @@ def stands_still(level: int) -> bool:
     mode = modes.MODE.get()
     if mode is None or mode.grad:
         return False
-    return (mode.inference and level not in modes.MOVED_ANYWAY.get()) or level in RECORDED_ONLY.get()
+    if mode.inference and level not in modes.MOVED_ANYWAY.get():
+        return True
+    heeds = RECORDED_ONLY.get()
+    return level in heeds and mode.region is not heeds[level]
 
 
 @contextmanager
-def including(levels: ContextVar[frozenset[int]], level: int) -> Iterator[None]:
-    """Have a level among some for as long as its function runs."""
-    token = levels.set(levels.get() | {level})
+def including(variable: ContextVar[Any], more: Any) -> Iterator[None]:
+    """Have more in a set or mapping for as long as a function runs."""
+    token = variable.set(variable.get() | more)
     try:
         yield
     finally:
-        levels.reset(token)
+        variable.reset(token)
 
 
 def heeding_no_grad(func: Callable[..., Any]) -> Callable[..., Any]:
     """A function for `jvp` in which no_grad stops tangents as it stops gradients."""
 
     def heeding(*duals: Tensor) -> Any:
-        with including(RECORDED_ONLY, current_array(duals[0]).level):
+        with including(RECORDED_ONLY, {current_array(duals[0]).level: modes.current().region}):
             return func(*duals)
 
     return heeding
@@ -330,7 +334,7 @@ def jvp(
     _check_tensors(flat_tangents, "tangents")
     level = next_level()
     duals = [enter(x, t, level) for x, t in zip(flat_primals, flat_tangents, strict=True)]
-    with including(modes.MOVED_ANYWAY, level) if modes.current().inference else nullcontext():
+    with including(modes.MOVED_ANYWAY, {level}) if modes.current().inference else nullcontext():
         returned = func(*structure.unflatten(duals))
     still = Roots(lambda base: _still_part(base, level))
     moving = Roots(lambda base: clone_row(tangent_part(base, level), "K"))  # nodes that keep it keep one of their own
