@@ -32,6 +32,16 @@ def put(t, key, value):
 def quietly(f, *args):
     with torch.no_grad():
         return f(*args)""",
+    "unseen": """\
+def unseen(f, *args):
+    with torch.inference_mode():
+        f(*args)""",
+    "buffered": """\
+def buffered(f, t):
+    made = torch.zeros(t.shape, dtype=torch.float64)
+    made[:1] = t[:1] * 0.5
+    made[...] += f(t)
+    return made""",
     "hooked": """\
 def hooked(t, hook):
     t.grad_fn  # PyTorch crashes without it where t is a view that was written to
@@ -125,6 +135,19 @@ class Pair(torch.autograd.Function):
     def backward(ctx, g, h):
         x, y = ctx.saved_tensors
         return g * y + h * x.cos(), (g * x).sum_to_size(y.shape)""",
+    "Parts": """\
+class Parts(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x.sin()
+        ctx.save_for_backward(x, y)
+        sign = x.sign()
+        ctx.mark_non_differentiable(sign)
+        return y, sign
+    @staticmethod
+    def backward(ctx, g, h):
+        x, y = ctx.saved_tensors
+        return g * x.cos() + 0 * y""",
     "Affine": """\
 class Affine(torch.nn.Module):
     def __init__(self, shape):
@@ -206,6 +229,7 @@ class Namespace(dict[str, Any]):
             array = program.value(name) if moved is None or name not in moved else moved[name]
             self[name] = array if name[0] == "n" else library.tensor(array, requires_grad=name[0] == "x")
         self.leaves = {name: self[name] for name, _ in program.leaves if name[0] != "n"}
+        self.refused: set[int] = set()  # the numbers of the lines that raised
 
     def __missing__(self, name: str) -> Any:
         if name not in HELPERS:
@@ -222,6 +246,7 @@ def attempt(line: str, number: int, filename: str, names: Namespace) -> Exceptio
     try:
         exec(compile("\n" * number + line, filename, "exec"), names)
     except Exception as error:
+        names.refused.add(number)
         return error
     return None
 
@@ -260,9 +285,16 @@ def views_of(w: "Writer", e: Shaped) -> list[Shaped]:
             Shaped(f"{x}.select(-1, 0)", shape[:-1]), Shaped(f"{x}.narrow(0, 0, 1)", (1, *rest)),
             Shaped(f"{x}.view(-1)", (size_of(shape),)), Shaped(f"{x}.chunk(2, -1)[0]", (*shape[:-1], (m + 1) // 2)),
             Shaped(f"{x}[:1]", (1, *rest)), Shaped(f"{x}.unflatten(0, (1, {n}))", (1, *shape)),
+            Shaped(f"{x}.tensor_split(2, -1)[0]", (*shape[:-1], (m + 1) // 2)), Shaped(f"{x}.real", shape),
+            Shaped(f"{x}.as_strided(({n},), ({x}.stride(0),))", (n,)), Shaped(f"{x}.mT.contiguous().mT", shape)
+            if rank > 1
+            else Shaped(f"torch.atleast_1d({x})", shape),
         ]  # fmt: skip
         if n > 1:
             found += [Shaped(f"{x}[1:]", (n - 1, *rest)), Shaped(f"{x}[:-1]", (n - 1, *rest))]
+        if m == 2 and rank > 1:
+            paired = f"torch.view_as_complex({x}.contiguous())"
+            found += [Shaped(f"{paired}.{part}", shape[:-1]) for part in ("real", "imag")]
         if m > 1:
             found.append(Shaped(f"{x}.unfold(-1, 2, 2)", (*shape[:-1], m // 2, 2)))
     if rank >= 2:
@@ -280,9 +312,13 @@ def views_of(w: "Writer", e: Shaped) -> list[Shaped]:
 UNARY = (
     "{x}.sin()", "{x}.tanh()", "{x}.sigmoid()", "({x} * 0.3).exp()", "({x} * {x} + 0.5).log()", "{x} * 1.5",
     "{x} + 0.7", "1.0 - {x}", "{x} ** 2", "2.0 / ({x} * {x} + 1.0)", "{x}.relu()", "{x}.clone()", "{x} * {x}",
-    "({x} * {x} + 0.5).sqrt()", "-{x}", "{x}.tanh() * {x}", "{x}.cos() * {x}",
+    "({x} * {x} + 0.5).sqrt()", "-{x}", "{x}.tanh() * {x}", "{x}.cos() * {x}", "torch.where({x} > 0, {x}, 0.3 * {x})",
+    "{x}.masked_fill({x} > 0.2, 0.5)", "(torch.complex({x}, {x} * 0.5) ** 2).imag",
 )  # fmt: skip
-BINARY = ("{x} + {y}", "{x} * {y}", "{x} - {y}", "{x} / ({y} * {y} + 1.0)", "{x} * {y}.sin()", "{x} * {y} + {x}")
+BINARY = (
+    "{x} + {y}", "{x} * {y}", "{x} - {y}", "{x} / ({y} * {y} + 1.0)", "{x} * {y}.sin()", "{x} * {y} + {x}",
+    "torch.where({x} > 0, {x}, {y})", "(torch.complex({x}, {x} * {y}) * 1j).real",
+)  # fmt: skip
 WRITES = (
     ".mul_(0.7)", ".add_(0.3)", ".sin_()", ".tanh_()", ".zero_()", ".fill_(0.4)", ".neg_()", ".sigmoid_()",
     ".clamp_(-0.5, 0.6)", ".pow_(2)", ".relu_()", ".mul_(2)", ".div_(2)",
@@ -338,7 +374,10 @@ def reduced(w: "Writer", e: Shaped, pool: Sequence[Shaped], depth: int) -> Shape
         Shaped(f"{e.text}.sum()", ()), Shaped(f"{e.text}.softmax(-1)", e.shape),
         Shaped(f"{e.text}.cumsum(0)", e.shape), Shaped(f"{e.text}.sum(0, keepdim=True)", (1, *e.shape[1:])),
         Shaped(f"{e.text}.prod(-1)", e.shape[:-1]), Shaped(f"{e.text}.logsumexp(-1)", e.shape[:-1]),
-        Shaped(f"torch.stack([{e.text}, {e.text}])", (2, *e.shape)), Shaped(f"({e.text} @ {e.text}.mT)", ())
+        Shaped(f"torch.stack([{e.text}, {e.text}])", (2, *e.shape)), Shaped(f"{e.text}[[0, 0]]", (2, *e.shape[1:])),
+        Shaped(f"{e.text}.index_select(0, torch.tensor([0]))", (1, *e.shape[1:])),
+        Shaped(f"{e.text}.max(0)[0]", e.shape[1:]),
+        Shaped(f"({e.text} @ {e.text}.mT)", ())
         if len(e.shape) < 2
         else Shaped(f"({e.text} @ {e.text}.mT)", (*e.shape[:-1], e.shape[-2])),
     ]  # fmt: skip
@@ -364,7 +403,8 @@ def written(w: "Writer", e: Shaped, pool: Sequence[Shaped], depth: int, fresh: b
 
 
 def cut_off(w: "Writer", e: Shaped, pool: Sequence[Shaped], depth: int) -> Shaped:
-    return Shaped(w.one_of((f"{e.text}.detach()", f"({e.text}.detach() * {e.text})")), e.shape)
+    cut = w.one_of((f"{e.text}.detach()", f"quietly(lambda: {e.text} * 1)"))
+    return Shaped(w.one_of((cut, f"({cut} * {e.text})")), e.shape)
 
 
 def custom(w: "Writer", e: Shaped, pool: Sequence[Shaped], depth: int) -> Shaped:
@@ -375,6 +415,8 @@ def custom(w: "Writer", e: Shaped, pool: Sequence[Shaped], depth: int) -> Shaped
         Shaped(f"Same.apply({e.text})", e.shape), Shaped(f"Look.apply({e.text})", (size_of(e.shape),)),
         Shaped(f"Bump.apply({e.text} * 1)", e.shape),
     ]  # fmt: skip
+    if e.shape:
+        options.append(Shaped(f"buffered(lambda b: b * b, {e.text})", e.shape))
     if y is not None:
         options.append(Shaped(f"Pair.apply({e.text}, {y})[{w.one_of('01')}]", e.shape))
     return w.one_of(options)
@@ -401,7 +443,7 @@ def function(w: "Writer", of: Shaped, depth: int, scalar: bool = False, axis: in
 
 def transformed(w: "Writer", e: Shaped, pool: Sequence[Shaped], depth: int) -> Shaped | None:
     """A transform, called where it stands."""
-    kind = w.one_of(("vmap", "grad", "jvp", "vjp", "jacrev", "jacfwd", "vmap", "linearize", "dual"))
+    kind = w.one_of(("vmap", "grad", "jvp", "vjp", "jacrev", "jacfwd", "vmap", "linearize", "dual", "older"))
     if kind == "vmap":
         return mapped(w, e, depth)
     if kind == "grad":
@@ -413,13 +455,33 @@ def transformed(w: "Writer", e: Shaped, pool: Sequence[Shaped], depth: int) -> S
         seed = other_of(w, shape, pool) or f"torch.ones({shape}, dtype=torch.float64)"
         return Shaped(f"torch.func.vjp({f}, {e.text})[1]({seed} * 1)[0]", e.shape)  # or it may be handed out itself
     tangent = tangent_for(w, e, f, pool)
-    if kind == "linearize" and depth:
-        return None  # PyTorch's is wrong inside of other transforms
+    if kind == "linearize" and (depth or not linearizable(f)):
+        return None
+    if kind == "older":
+        return older(w, e, f, shape, pool) if not depth else None
     if kind == "linearize":
         return Shaped(f"linearized({f}, {e.text})[1]({tangent})", shape)
     if kind == "dual":
         return Shaped(f"dual({f}, {e.text}, {tangent})", shape) if not depth else None
     return Shaped(f"torch.func.jvp({f}, ({e.text},), ({tangent},))[{w.one_of('01')}]", shape)
+
+
+def linearizable(f: str) -> bool:
+    """Whether PyTorch linearizes a function as we do: it is wrong about transforms inside, and passes no_grad by."""
+    return "func" not in f and "quietly" not in f
+
+
+def older(w: "Writer", e: Shaped, f: str, shape: Shape, pool: Sequence[Shaped]) -> Shaped | None:
+    """A derivative by the functions that were there before torch.func."""
+    name = w.one_of(("jvp", "vjp", "jacobian", "hvp", "vhp"))
+    module, made = "torch.autograd.functional", ", create_graph=True" if w.chance(0.7) else ""
+    if name == "jacobian":
+        return Shaped(f"{module}.{name}({f}, {e.text}{made})", (*shape, *e.shape))
+    if name in ("hvp", "vhp"):
+        f, shape = f"{f}.pow(2).sum()", e.shape
+    given, result = (shape, e.shape) if name == "vjp" else (e.shape, shape)
+    direction = other_of(w, given, pool) or f"torch.ones({given}, dtype=torch.float64)"
+    return Shaped(f"{module}.{name}({f}, {e.text}, {direction} * 1{made})[1]", result)
 
 
 def tangent_for(w: "Writer", e: Shaped, f: str, pool: Sequence[Shaped]) -> str:
@@ -486,16 +548,23 @@ def several(w: "Writer", e: Shaped) -> str:
 def writing(w: "Writer") -> str:
     """A write in place, through whatever handle."""
     e = w.tensor(made=w.chance(0.9))
-    handle = w.one_of(("", "", "", ".detach()", ".data", "quietly", "view"))
+    handle = w.one_of(("", "", "", "", ".detach()", ".data", "quietly", "view", "unseen"))
     if handle == "view":
         e = w.one_of(views_of(w, e))
     elif handle.startswith("."):
         e = Shaped(e.text + handle, e.shape)
     pool = w.apart(e.text)
     made = assignment(w, e, pool) if e.shape and w.chance(0.4) else None
+    if handle == "unseen":
+        line = in_place(w, e, pool)
+        return line if HISTORY_OR_SHAPE.search(line) else f"unseen(lambda: {line})"
     if handle == "quietly":
         return f"with torch.no_grad(): {made}" if made else f"with torch.no_grad(): {in_place(w, e, pool)}"
     return made or in_place(w, e, pool)
+
+
+# What PyTorch does half of, or nothing, where it may not look at history.
+HISTORY_OR_SHAPE = re.compile(r"grad|detach_|\bt_|squeeze_|transpose_|swapaxes_")
 
 
 def in_place(w: "Writer", e: Shaped, pool: Sequence[Shaped]) -> str:
@@ -507,8 +576,11 @@ def in_place(w: "Writer", e: Shaped, pool: Sequence[Shaped]) -> str:
         rare += [
             ".index_fill_(0, torch.tensor([0]), 0.3)", ".masked_fill_(torch.ones_like({x}) > 0, 0.2)", ".cumsum_(0)",
             ".index_add_(0, torch.tensor([0]), {x}[:1].clone())", ".index_copy_(0, torch.tensor([0]), {x}[-1:] * 2)",
+            ".index_put_((torch.tensor([0, 0]),), {x}[:1] * 0.5, accumulate=True)", ".masked_fill_({x} > 0, 0.3)",
+            ".scatter_(0, torch.zeros_like({x}[:1], dtype=torch.int64), {x}[-1:] * 2)", ".swapaxes_(0, -1)",
+            ".masked_scatter_({x} > 0, {x} * 2)", ".scatter_add_(0, torch.zeros_like({x}, dtype=torch.int64), {x} * 1)",
         ]  # fmt: skip
-    return e.text + (w.one_of(rare) if w.chance(0.15) else w.one_of(WRITES)).format(x=e.text)
+    return e.text + (w.one_of(rare) if w.chance(0.3) else w.one_of(WRITES)).format(x=e.text)
 
 
 def assignment(w: "Writer", e: Shaped, pool: Sequence[Shaped]) -> str:
@@ -552,6 +624,7 @@ def transforming(w: "Writer") -> str:
         tangent = tangent_for(w, e, f, w.captured())
         return f"{w.new()}, {w.new()} = torch.func.jvp({f}, ({e.text},), ({tangent}{w.one_of(('', '.detach()'))},))"
     if kind in ("vjp", "linearize"):
+        kind = kind if linearizable(f) else "vjp"
         made, name = w.new(), w.new_function(kind, e.shape, shape)
         return f"{made}, {name} = {'torch.func.vjp' if kind == 'vjp' else 'linearized'}({f}, {e.text})"
     if kind == "value":
@@ -660,8 +733,18 @@ def differentiating(w: "Writer") -> str:
     if filled and w.chance(0.6):
         g = f"{x.text}.grad"
         options = [f"{g}.mul_(2)", f"{g}.zero_()", f"{g} = None", f"{w.new()} = {g}", f"{w.new()} = {g} * {x.text}"]
-        options.append(f"torch.optim.SGD([{x.text}], lr=0.1).step()")
     return w.one_of(options)
+
+
+def stepping(w: "Writer") -> str:
+    """A step of an optimizer, of a leaf that backward has filled, or is made to fill now."""
+    filled = [name for name in w.program.variables() if w.names[name].grad is not None]
+    x = w.one_of(filled or w.program.variables())
+    step = f"torch.optim.SGD([{x}], lr=0.1).step()"
+    if filled:
+        return step
+    e = w.tensor(test=w.recorded)
+    return f"({e.text} * 2).sum().backward(retain_graph=True); {step}"
 
 
 def applying(w: "Writer") -> str:
@@ -674,6 +757,8 @@ def applying(w: "Writer") -> str:
     y = other(w, e.shape, w.captured())
     if y is not None and w.chance(0.3):
         return f"{w.new()}, {w.new()} = Pair.apply({e.text}, {y})"
+    if w.chance(0.15):
+        return f"{w.new()}, {w.new()} = Parts.apply({e.text})"
     return f"{w.new()} = {custom(w, e, w.captured(), 2).text}"
 
 
@@ -715,7 +800,7 @@ def by_numpy(w: "Writer") -> str:
 LINES: tuple[tuple[float, Callable[["Writer"], str | None]], ...] = (
     (3, computing), (4, looking), (5, writing), (5, transforming), (1.5, calling), (1.2, giving_data), (1.5, hooking),
     (0.8, packing), (2, differentiating), (1.2, applying), (0.8, checkpointing), (3, with_module), (1, by_numpy),
-    (0.5, writing_out),
+    (0.5, writing_out), (0.4, stepping),
 )  # fmt: skip
 
 
@@ -747,7 +832,7 @@ class Writer:
     def written(self) -> Program:
         self.take("v0 = x0 * 1.5")
         self.take(self.of_second())
-        if self.chance(0.15):
+        if self.chance(0.2):
             self.take(f"m0 = Affine({self.tensor().shape})")
         length, refused = int(self.random.integers(4, 11)), 0
         for _ in range(length * 3):
@@ -853,7 +938,7 @@ class Writer:
 
     def apart(self, text: str) -> list[Shaped]:
         """The tensors that share no memory with what is about to be written: PyTorch reads what it has just written."""
-        named = re.match(r"[xcv]\d+", text)
+        named = re.search(r"\b[xcv]\d+\b", text)
         assert named is not None
         written = self.names[named[0]].array
         return [e for e in self.captured() if not np.may_share_memory(self.names[e.text].array, written)]

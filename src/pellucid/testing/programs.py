@@ -36,7 +36,7 @@ BOUND = 1e-10
 # What has no derivative that differences could see: writes behind autograd's back, hooks that change a gradient,
 # gradients that are numbers, and a custom Function whose gradient is not that of its forward.
 HIDDEN = re.compile(
-    r"no_grad|quietly|detach|\.data\b|numpy|\bn\d|hook|Affine|backward|\.grad\b|Same|retain_graph|linearize|dual|checkpoint|m0"
+    r"no_grad|quietly|unseen|Parts|functional\.[jvh]|detach|\.data\b|numpy|\bn\d|hook|Affine|backward|\.grad\b|Same|retain_graph|linearize|dual|checkpoint|m0"
     r"|requires_grad_|kept"
 )
 
@@ -226,7 +226,7 @@ def differs(ours: Namespace, theirs: Namespace) -> str | None:
 def gradients(ours: Namespace, theirs: Namespace) -> dict[str, tuple[Any, Any]]:
     """Whatever may have a `.grad` on both sides: the leaves, a module's weight, and who retains it."""
     pairs = {name: (leaf, theirs.leaves[name]) for name, leaf in ours.leaves.items()}
-    if "m0" in ours and "m0" in theirs:
+    if all(isinstance(names.get("m0"), names["torch"].nn.Module) for names in (ours, theirs)):
         pairs["m0.weight"] = (ours["m0"].weight, theirs["m0"].weight)
     made = {name: (ours[name], theirs[name]) for name in made_by(ours) if name in theirs}
     return pairs | {name: pair for name, pair in made.items() if all(tensor.retains_grad for tensor in pair)}
@@ -256,10 +256,13 @@ def by_ourselves(program: Program, ours: Namespace | None = None) -> str | None:
 
 
 def against_copies(program: Program, names: Namespace) -> str | None:
-    """Compare with the same program where every saved value is a copy, which no write can reach."""
+    """Compare with the same program where every saved value is a copy, which no write can reach.
+
+    There a line may run that was refused: the programs are two then.
+    """
     with pellucid.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t):
         copies = ran(program, {})
-    found = None if copies is None else differs(names, copies)
+    found = None if copies is None or copies.refused != names.refused else differs(names, copies)
     return None if found is None else found.replace("PyTorch's", "with copies of what is saved")
 
 
