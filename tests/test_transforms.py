@@ -1192,3 +1192,13 @@ def test_no_grad_stops_the_tangents_of_the_older_jvp_only():
     same(functional.hvp(total, x, direction)[1], functional.vhp(total, x, direction)[1])
     with pellucid.autograd.graph.saved_tensors_hooks(lambda x: x.clone(), lambda x: x):  # which run unrecorded
         same(functional.hvp(lambda x: x.pow(3).sum(), x, direction)[1], 6 * x * direction)
+
+
+@pytest.mark.parametrize("part", ["real", "imag"])
+def test_a_part_of_a_complex_number_in_forward_mode_walked_back(part):
+    f = lambda x: getattr(pellucid.view_as_complex(x), part).pow(2)
+    x, direction = t(RANDOM.standard_normal((3, 2)), requires_grad=True), t(RANDOM.standard_normal((3, 2)))
+    value, slope = func.jvp(f, (x,), (direction,))
+    (value.sum() + slope.sum()).backward()
+    chosen = np.array([1.0, 0.0] if part == "real" else [0.0, 1.0])
+    same(x.grad, 2 * chosen * (x.detach().numpy() + direction.numpy()))

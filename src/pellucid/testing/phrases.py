@@ -467,8 +467,11 @@ def transformed(w: "Writer", e: Shaped, pool: Sequence[Shaped], depth: int) -> S
 
 
 def linearizable(f: str) -> bool:
-    """Whether PyTorch linearizes a function as we do: it is wrong about transforms inside, and passes no_grad by."""
-    return "func" not in f and "quietly" not in f
+    """Whether PyTorch linearizes a function as we do.
+
+    It is wrong about transforms inside, passes no_grad by, and compares anew what has been written since.
+    """
+    return not re.search(r"func|quietly| > ", f)
 
 
 def older(w: "Writer", e: Shaped, f: str, shape: Shape, pool: Sequence[Shaped]) -> Shaped | None:

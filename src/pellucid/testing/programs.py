@@ -99,7 +99,7 @@ def side_by_side(program: Program) -> Verdict:
     if ended:
         failure = failure or differs(ours, theirs)
     if failure is not None and PAST_THE_COUNTER.search("\n".join(program.lines)):
-        right = differs(ours, with_right_values(program, made)) is None
+        right = differs(ours, with_right_values(program, made, ours.refused)) is None
         if not right and ended and NO_COPIES.search("\n".join(program.lines)):
             right = against_copies(program, ours) is None
         verdict.stale, failure = right, None if right else failure
@@ -117,7 +117,7 @@ OF_A_LEAF = re.compile(r"(autograd\.grad\(\w+(?:\.pow\(2\)\.sum\(\))?, |inputs=\
 NO_COPIES = re.compile(r"func\.(?:grad|vjp|jacrev)|linearized")  # PyTorch's allow no saved-tensor hooks
 
 
-def with_right_values(program: Program, made: Sequence[str]) -> Namespace:
+def with_right_values(program: Program, made: Sequence[str], refused: set[int]) -> Namespace:
     """PyTorch's names after a program said so that its backward is right where writes pass its version counter.
 
     What is saved is copied, if the transforms in the program allow it. For `x.data = y` the tensor goes on as another
@@ -132,6 +132,8 @@ def with_right_values(program: Program, made: Sequence[str]) -> Namespace:
     copying = torch.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t)
     with nullcontext() if NO_COPIES.search("\n".join(lines)) else copying:
         for number, line in enumerate([*lines, *ending]):
+            if number in refused:  # a leaf that goes on as another tensor is none, and may be written
+                continue
             attempt(line, number, program.filename, names)
     return names
 

@@ -22,7 +22,7 @@ from pellucid.core import modes
 from pellucid.core.aliasing import owner_of
 from pellucid.core.careful import compute, seen_from
 from pellucid.core.inplace import write_part
-from pellucid.core.kinds import Kind, bare, foreign, layers, memory_of, moved, pattern, with_room
+from pellucid.core.kinds import Kind, bare, foreign, layers, memory_of, moved, pattern, plain, with_room
 from pellucid.core.primitive import BOUND, TABLE, Primitive, general, multilinear
 from pellucid.core.provenance import here
 from pellucid.core.record import bind
@@ -208,7 +208,11 @@ def _is_constant(p: Primitive) -> bool:
 
 def _dual(y: Any, t: Any, level: int, adjoint: bool) -> Any:
     """One result with its tangent; results that are integers have none."""
-    return y if np.dtype(y.dtype).kind in "biu" else Dual(y, t, level, adjoint)
+    if np.dtype(y.dtype).kind in "biu":
+        return y
+    if t is not None and t.dtype != y.dtype:  # a rule has added a number of a wider dtype, which does not move
+        t = BOUND["cast"](t, plain(y.dtype), plain(t.dtype))
+    return Dual(y, t, level, adjoint)
 
 
 def pushed_forward(p: Primitive) -> Callable[..., Any]:
