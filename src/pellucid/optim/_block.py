@@ -13,7 +13,7 @@ A kernel changes nothing: it writes down the calls that will, and the step runs 
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import setitem
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class Block:
 
     __slots__ = (
         "blas", "buffers", "calls", "checks", "counters", "dtype", "few", "fresh", "joined", "parameters", "parts",
-        "pool", "shape", "size", "slots", "staged", "states", "traced", "writes",
+        "pool", "shapes", "size", "slots", "staged", "states", "traced", "writes",
     )  # fmt: skip
 
     calls: list[Call]  # what the step under way will do: the kernel adds to it
@@ -91,7 +91,7 @@ class Block:
             if flat.size:
                 self.parts.append((flat, flat.size, self.size))
             self.size += flat.size
-        self.dtype, self.shape = flats[0].dtype, arrays[0].shape
+        self.dtype, self.shapes = flats[0].dtype, [array.shape for array in arrays]
         self.few = all(size <= FEW for _, size, _ in self.parts)
         self.blas = None if self.traced else AXPY[self.dtype]
         self.buffers: dict[int, ndarray] = {}
@@ -183,6 +183,8 @@ class Block:
         if self.joined is not None:
             g = self.joined
             grads = [p._grad.array for p in self.parameters]  # type: ignore[union-attr]
+            if [grad.shape for grad in grads] != self.shapes:
+                self._refuse(grads)
             dtype = grads[0].dtype
             joined(grads, None, g.view(dtype) if dtype in REAL else g, casting="unsafe")
             return g
@@ -199,16 +201,22 @@ class Block:
     def _only_gradient(self) -> ndarray:
         """The gradient of a block's only parameter."""
         array = current_array(self.parameters[0]._grad)  # type: ignore[arg-type]
-        if array.shape != self.shape:
-            raise RuntimeError(
-                explain(
-                    f"the gradient has shape {tuple(array.shape)}, its parameter has shape {tuple(self.shape)}",
-                    str(here()),
-                    "one of them was given another shape since backward, by way of `.data`",
-                    "zero_grad(), and backward() again",
-                )
-            )
+        if array.shape != self.shapes[0]:
+            self._refuse([array])
         return array
+
+    def _refuse(self, grads: list[ndarray]) -> NoReturn:
+        """An error that tells of the first gradient that does not fit its parameter."""
+        pairs = zip(grads, self.shapes, strict=True)
+        given, wanted = next((tuple(grad.shape), tuple(shape)) for grad, shape in pairs if grad.shape != shape)
+        raise RuntimeError(
+            explain(
+                f"the gradient has shape {given}, its parameter has shape {wanted}",
+                str(here()),
+                "one of them was given another shape since backward, by way of `.data`",
+                "zero_grad(), and backward() again",
+            )
+        )
 
     def gradient_at_once(self) -> ndarray:
         """The gradient of a block's only parameter in its shape, for a kernel that computes with it itself."""
