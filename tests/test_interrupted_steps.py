@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import re
 import signal
 import threading
 import time
@@ -51,7 +52,7 @@ def numbers(draw, *shape):
 
 
 class Step:
-    """An optimizer at a step: several blocks, several dtypes, memory in another order, two groups."""
+    """An optimizer at a step: blocks of one parameter and of several, dtypes, memory in another order, two groups."""
 
     def __init__(self, name, steps, act=None):
         draw = np.random.default_rng(0)
@@ -62,7 +63,8 @@ class Step:
         self.params = [tensor.requires_grad_() for tensor in tensors]
         if "differentiable" in name:  # parameters that were computed: a step becomes part of their history
             self.params = [p.clone() for p in (self.params[0], self.params[3])]
-        self.optimizer = OPTIMIZERS[name]([{"params": self.params[:1]}, {"params": self.params[1:]}])
+        first = len(matrices) if len(self.params) > len(matrices) else 1
+        self.optimizer = OPTIMIZERS[name]([{"params": self.params[:first]}, {"params": self.params[first:]}])
         self.act, self.steps = act or self.optimizer.step, 0
         for _ in range(steps):
             self.grow()
@@ -107,6 +109,12 @@ def test_interrupted_at_any_line(name, steps):
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_interrupted_at_any_instruction(name, steps):
     check_everywhere(lambda: Step(name, steps), event="opcode", again=False)
+
+
+def test_what_is_interrupted_has_blocks_of_several_parameters():
+    subject = Step("Adam", 1)
+    blocks = [block for plan in subject.optimizer._plans.values() for block in plan.blocks if block is not None]
+    assert {len(block.parameters) for block in blocks} == {1, 4}
 
 
 class Other:
@@ -375,22 +383,41 @@ def test_an_error_of_a_hook_or_a_closure():
         assert subject.bits() == whole.bits()
 
 
-def test_a_gradient_that_does_not_fit_is_refused_before_anything_is_written():
+@pytest.mark.parametrize("which", [1, 0, 3], ids=["alone", "first of a block", "in a block"])
+def test_a_gradient_that_does_not_fit_is_refused_before_anything_is_written(which):
     for name in ("SGD momentum", "Adam", "Adafactor"):
         subject = Step(name, 1)
-        before = subject.bits()
-        subject.params[1].grad.data = torch.ones(7)
-        with pytest.raises(RuntimeError, match=r"the gradient has shape \(7,\), its parameter has shape \(90, 100\)"):
+        before, shape = subject.bits(), tuple(subject.params[which].shape)
+        subject.params[which].grad.data = torch.ones(7)
+        message = f"the gradient has shape (7,), its parameter has shape {shape}"
+        with pytest.raises(RuntimeError, match=re.escape(message)):
             subject.act()
         assert subject.bits() == before
 
 
-def test_a_parameter_twice_in_a_group_steps_twice():
-    p, q = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+def test_gradients_of_one_block_that_have_changed_places_are_refused():
+    """Together they are as long as they should be."""
+    short, long = torch.ones(2, requires_grad=True), torch.ones(3, requires_grad=True)
+    optimizer = optim.Adam([long, short])
+    for _ in range(2):
+        (short.sum() + 2 * long.sum()).backward()
+        before = bits([short, long, optimizer.state_dict()])
+        short.grad.data, long.grad.data = long.grad.data, short.grad.data
+        with pytest.raises(RuntimeError, match=r"the gradient has shape \(2,\), its parameter has shape \(3,\)"):
+            optimizer.step()
+        assert bits([short, long, optimizer.state_dict()]) == before
+        short.grad.data, long.grad.data = long.grad.data, short.grad.data
+        optimizer.step()
+
+
+@pytest.mark.parametrize("kind", [optim.NAdam, optim.SparseAdam])
+def test_a_parameter_twice_in_a_group_steps_twice(kind):
+    p, q = torch.ones(2, 2, requires_grad=True), torch.ones(2, 2, requires_grad=True)
     with pytest.warns(UserWarning, match="duplicate parameters"):
-        twice = optim.NAdam([p, p])
-    once = optim.NAdam([q])
-    p.grad, q.grad = torch.ones(2), torch.ones(2)
+        twice = kind([p, p])
+    once = kind([q])
+    for each in (p, q):
+        nn.functional.embedding(torch.tensor([1]), each, sparse=True).sum().backward()
     twice.step()
     once.step()
     once.step()

@@ -49,14 +49,20 @@ class SparseAdam(Optimizer):
         """Change the rows that have a gradient by one step; a closure computes the loss anew before."""
         loss = called(closure)
         ready = [(p, _rows(p), group) for group in self.param_groups for p in group["params"] if p._grad is not None]
+        for p, _, _ in ready:
+            check_memory(p, NAME)
+        note_writes([record_of(p.array) for p, _, _ in ready], NAME)
         calls: list[Call] = []
         new: dict[Tensor, dict[str, Any]] = {}
+        begun: set[int] = set()
         for p, rows, group in ready:
-            check_memory(p, NAME)
+            if id(p) in begun:  # twice in a group: it goes on from what its first step leaves
+                together(calls)
+                calls.clear()
+            begun.add(id(p))
             state = new.get(p) or self.state.get(p) or new.setdefault(p, _first_state(p))
             calls += _update(p, rows, state, group)
         calls += [(self.state.update, new)]
-        note_writes([record_of(p.array) for p, _, _ in ready], NAME)
         together(calls)
         tell_written([p for p, _, _ in ready], NAME)
         return loss
