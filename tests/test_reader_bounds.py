@@ -125,6 +125,20 @@ def test_long_texts_that_many_share_are_read():
     assert pellucid.load(file) == whole
 
 
+@pytest.mark.parametrize("key", [tuple(range(101)), ((1,) * 50, (2,) * 50), (1, 2**65), (0, frozenset())], ids=str)
+def test_keys_that_are_too_large(key):
+    def back(name):
+        file = io.BytesIO()
+        pellucid.save({name: 1}, file)
+        file.seek(0)
+        return pellucid.load(file)
+
+    smaller = tuple(range(100)), ((1,) * 49, (2,) * 49), (1, 2**64 - 1, -(2**64) + 1)
+    assert all(back(name) == {name: 1} for name in smaller)
+    with pytest.raises(UnpicklingError, match=r"a key has more than 100 parts|(an int|a frozenset) may not be in a key"):
+        back(key)
+
+
 def test_keys_that_may_not_be():
     for key in (b"(K\x01\x91", b"(K\x01\x91\x85", b"(" + b"N" * 101 + b"t", hostile.number(2**65), b"]", b"}"):
         for text in (b"}" + key + b"Ns", b"}(" + key + b"Nu", b"(" + key + b"Nd", b"\x8f(" + key + b"\x90",

@@ -13,6 +13,7 @@ __all__ = [
     "GradcheckError",
     "InplaceError",
     "LinAlgError",
+    "a_kind",
     "explain",
     "printable",
 ]
@@ -27,6 +28,16 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(letter for letter in text if letter.isprintable() or letter in "\n\t")
+
+
+def a_kind(value: Any) -> str:
+    """What kind of thing a value is, as a sentence names it.
+
+    >>> a_kind(3), a_kind([])
+    ('an int', 'a list')
+    """
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
 def explain(what: str, where: str | None = None, why: str | None = None, try_: str | None = None) -> str:

@@ -18,7 +18,7 @@ from pellucid.compiler.trees import Tree, leaves, mapped
 from pellucid.core import modes
 from pellucid.core.provenance import Place, here
 from pellucid.core.tensor import Node, Tensor
-from pellucid.errors import CaptureError, explain
+from pellucid.errors import CaptureError, a_kind, explain
 
 
 def capture(
@@ -70,7 +70,7 @@ def _check(args: Any, kwargs: Any, on_value_use: str) -> None:
         if isinstance(leaf, np.ndarray):
             raise TypeError(
                 explain(
-                    f"{argument_name(path)} is a {type(leaf).__name__}: a captured function takes tensors",
+                    f"{argument_name(path)} is {a_kind(leaf)}: a captured function takes tensors",
                     str(here()),
                     "an array would become a part of the program and could not change from call to call",
                     "torch.from_numpy(array)",

@@ -38,7 +38,7 @@ from pellucid.compiler.trees import Tree, leaves, mapped
 from pellucid.core import aliasing, modes
 from pellucid.core.provenance import Place, here
 from pellucid.core.tensor import Tensor, wrap
-from pellucid.errors import CaptureError, explain
+from pellucid.errors import CaptureError, a_kind, explain
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +138,7 @@ class Program:
                 raise _refused(f"{name} is {short(leaf)}, captured was {short(expected)}", self.place, why)
             return
         if not isinstance(leaf, Tensor):
-            raise _refused(f"{name} is a {type(leaf).__name__}, captured was a Tensor", self.place)
+            raise _refused(f"{name} is {a_kind(leaf)}, captured was a Tensor", self.place)
         number = expected.owner
         assert isinstance(number, int)
         if tensors[number] is not None and tensors[number] is not leaf:

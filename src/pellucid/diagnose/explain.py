@@ -23,6 +23,7 @@ from pellucid.diagnose.contributions import Contribution, Flow, contribution, te
 from pellucid.diagnose.naming import Label, Names, number, short
 from pellucid.diagnose.paths import Edge, census, every_path, prune, strongest_of
 from pellucid.diagnose.pulling import norm
+from pellucid.errors import a_kind
 from pellucid.errors import explain as message
 
 __all__ = ["Explanation", "Path", "explain"]
@@ -139,7 +140,7 @@ def _ends(y: Tensor, wrt: Tensor, names: Names) -> tuple[Node, Node]:
     """The nodes to go from and to; what cannot be explained is refused with the reason."""
     for value, what in ((y, "y"), (wrt, "wrt")):
         if not isinstance(value, Tensor):
-            raise TypeError(f"explain takes tensors, but {what} is a {type(value).__name__}")
+            raise TypeError(f"explain takes tensors, but {what} is {a_kind(value)}")
         if isinstance(value.array, Kind):
             raise RuntimeError("explain needs values: call it outside of vmap, grad and other transforms")
     root, target = current_node(y), current_node(wrt)

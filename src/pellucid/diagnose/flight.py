@@ -25,6 +25,7 @@ from pellucid.diagnose.modules import paths_of, roots_of
 from pellucid.diagnose.plain import Blocks, NotPlainError, array_from, bytes_of, decoded, dtype_name, encoded
 from pellucid.diagnose.snapshots import written_since
 from pellucid.diagnose.tape import BACKWARD, CLEAR, Entry, Given
+from pellucid.errors import a_kind
 from pellucid.ops.streams import Generator
 from pellucid.serialization.archive import DamagedFileError, Reader, Writer, damaged, read_file
 from pellucid.serialization.atomic import write_whole
@@ -350,7 +351,7 @@ def list_of(read: Callable[..., Any], values: Any, *more: Any) -> list[Any]:
 def of_type(kind: type, value: Any) -> Any:
     """A value, if it is of a type: nothing else is made to fit."""
     if type(value) is not kind:
-        raise NotPlainError(f"a {type(value).__name__} stands where a {kind.__name__} should")
+        raise NotPlainError(f"{a_kind(value)} stands where a value of type {kind.__name__} should")
     return value
 
 

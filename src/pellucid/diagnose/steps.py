@@ -36,7 +36,7 @@ from pellucid.core.tensor import ACCUMULATE, PICK, Leaf, Node, Tensor
 from pellucid.diagnose.naming import Names
 from pellucid.diagnose.pulling import refuse_freed
 from pellucid.diagnose.step import Gradients, Step
-from pellucid.errors import explain
+from pellucid.errors import a_kind, explain
 
 __all__ = ["BackwardSteps", "backward_steps"]
 
@@ -76,7 +76,7 @@ class BackwardSteps(Iterator[Step]):
         self, loss: Tensor, gradient: Tensor | None, break_on: Callable[[Step], Any] | None, names: Names
     ) -> None:
         if not isinstance(loss, Tensor):
-            raise TypeError(f"backward_steps takes a tensor, not a {type(loss).__name__}")
+            raise TypeError(f"backward_steps takes a tensor, not {a_kind(loss)}")
         if isinstance(loss.array, Kind):
             raise RuntimeError("backward_steps needs values: call it outside of vmap, grad and other transforms")
         self.break_on = break_on

@@ -17,6 +17,7 @@ from pellucid.diagnose.why_missing import Case, changed_since, cleared_since, mi
 from pellucid.diagnose.why_nonfinite import nonfinite
 from pellucid.diagnose.why_scale import exploding, is_huge, is_tiny, vanishing
 from pellucid.diagnose.why_zero import zero
+from pellucid.errors import a_kind
 from pellucid.nn.modules.module import Module
 
 __all__ = ["Verdict", "why"]
@@ -84,7 +85,7 @@ def why(tensor: Tensor, loss: Tensor | None = None) -> Verdict:
         hint = "; ask about one of its parameters, or check_gradient_flow(model)" if isinstance(tensor, Module) else ""
         raise TypeError(f"why: expected a Tensor, got {type(tensor).__name__}{hint}")
     if loss is not None and not isinstance(loss, Tensor):
-        raise TypeError(f"why: the loss is a {type(loss).__name__}; give the tensor itself, not loss.item()")
+        raise TypeError(f"why: the loss is {a_kind(loss)}; give the tensor itself, not loss.item()")
     frame = outside(getframe(1))
     asked_at = Place(frame.f_code, frame.f_lasti)
     return Verdict(_judged(Case(tensor, current_node(tensor), _name(tensor, frame), loss, _root(loss), asked_at)))

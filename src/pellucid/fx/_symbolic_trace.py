@@ -13,6 +13,7 @@ from typing import Any
 
 from pellucid import symbolic
 from pellucid.core.tensor import Tensor
+from pellucid.errors import a_kind
 from pellucid.fx import border
 from pellucid.fx.graph import Graph
 from pellucid.fx.graph_module import GraphModule
@@ -318,7 +319,7 @@ class Tracer(TracerBase):
             return self.create_proxy("placeholder", name, default, {}, type_expr=_annotations(function).get(name))
         value = given[name]
         if isinstance(value, (list, tuple, dict)):
-            raise NotImplementedError(f"concrete_args: {name!r} is a {type(value).__name__}; pass its parts one by one")
+            raise NotImplementedError(f"concrete_args: {name!r} is {a_kind(value)}; pass its parts one by one")
         proxy: Any = self.create_proxy("placeholder", f"{name}_1", default, {})
         message = f"{name} has been specialized to have value {value} but got another value"
         if value is None:

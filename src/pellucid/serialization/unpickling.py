@@ -19,12 +19,13 @@ from itertools import islice
 from time import thread_time
 from typing import Any
 
+from pellucid.errors import a_kind
 from pellucid.serialization.archive import DamagedFileError
 
 MARK, STOP = object(), ord(".")
 BYTE, SHORT, INT, WORD, LONG = map(struct.Struct, ("<B", "<H", "<i", "<I", "<Q"))
 LIMIT = 10_000_000  # instructions, and things on the stack
-MOST_IN_KEY = 100  # things inside of a tuple that is a key
+MOST_IN_KEY = 100  # parts of a tuple that is a key, and of tuples in it
 PER_BYTE = 10  # steps of work beyond the instructions themselves: a part of a key is one,
 PER_COPY = 5  # and a thing that is copied into another container so many
 LETTERS = 4096  # of text that are compared in the time of one step
@@ -62,7 +63,7 @@ def shown(value: Any) -> str:
 def _shown_part(value: Any) -> str:
     if type(value) in (bool, float, type(None)) or (type(value) is int and value.bit_length() <= 64):
         return repr(value)
-    return repr(value[:80]) if type(value) is str else f"a {type(value).__name__}"
+    return repr(value[:80]) if type(value) is str else a_kind(value)
 
 
 def plain_attributes(state: Any, owner: Any = None) -> dict[str, Any]:
@@ -128,13 +129,15 @@ class Keys:
         parts = [name]
         for part in parts:
             if isinstance(part, tuple):
-                parts.extend(islice(part, MOST_IN_KEY))
+                parts.extend(islice(part, MOST_IN_KEY + 1))
             elif isinstance(part, (str, bytes)):
                 self.charge(len(part) // LETTERS)
             elif isinstance(part, frozenset) or (isinstance(part, int) and part.bit_length() > 64):
-                raise UnpicklingError(f"{shown(part)} may not be in a key: text, short numbers and tuples may")
-            if len(parts) > MOST_IN_KEY:
-                raise UnpicklingError("a key is too large")
+                raise UnpicklingError(
+                    f"{shown(part)} may not be in a key: text, tuples and numbers of up to 64 bits may"
+                )
+            if len(parts) > 1 + MOST_IN_KEY:
+                raise UnpicklingError(f"a key has more than {MOST_IN_KEY} parts")
         self.charge(len(parts))
 
     def _timed(self, update: Callable[[Any], None], given: Any, count: int) -> None:
@@ -326,7 +329,7 @@ class Unpickler:
         elif self.is_allowed(type(target)):
             _set_state(target, state)
         else:
-            raise UnpicklingError(f"the pickle sets the state of a {type(target).__name__}, which is not allowed")
+            raise UnpicklingError(f"the pickle sets the state of {a_kind(target)}, which is not allowed")
 
     def make(self) -> None:
         """NEWOBJ: an instance of a class of the list."""
@@ -350,7 +353,7 @@ class Unpickler:
         """SETITEMS: into a dictionary only."""
         target = self.stack[-1]
         if not isinstance(target, dict):
-            raise UnpicklingError(f"the pickle sets items of a {type(target).__name__}")
+            raise UnpicklingError(f"the pickle sets items of {a_kind(target)}")
         names, values = pairs[::2], pairs[1::2]
         if len(names) != len(values):
             raise UnpicklingError("the last key has no value")
@@ -360,7 +363,7 @@ class Unpickler:
         """APPENDS: to a list only."""
         target = self.stack[-1]
         if not isinstance(target, list):
-            raise UnpicklingError(f"the pickle appends to a {type(target).__name__}")
+            raise UnpicklingError(f"the pickle appends to {a_kind(target)}")
         target.extend(values)
 
     def add_to_set(self) -> None:
@@ -368,7 +371,7 @@ class Unpickler:
         values = self.pop_to_mark()
         target = self.stack[-1]
         if not isinstance(target, set):
-            raise UnpicklingError(f"the pickle adds to a {type(target).__name__}")
+            raise UnpicklingError(f"the pickle adds to {a_kind(target)}")
         self.keys.put(target, values)
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.errors import explain
+from pellucid.errors import a_kind, explain
 from pellucid.ops.random import manual_seed
 from pellucid.utils.data.dataset import IterableDataset
 
@@ -271,12 +271,7 @@ def described(value: Any) -> str:
         if step is None:
             break
         path, part = path + step[0], step[1]
-    return _kind(value) + (f" whose {path} is {_kind(part)}" if path else "")
-
-
-def _kind(value: Any) -> str:
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+    return a_kind(value) + (f" whose {path} is {a_kind(part)}" if path else "")
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
