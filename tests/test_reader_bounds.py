@@ -135,7 +135,9 @@ def test_keys_that_are_too_large(key):
 
     smaller = tuple(range(100)), ((1,) * 49, (2,) * 49), (1, 2**64 - 1, -(2**64) + 1)
     assert all(back(name) == {name: 1} for name in smaller)
-    with pytest.raises(UnpicklingError, match=r"a key has more than 100 parts|(an int|a frozenset) may not be in a key"):
+    with pytest.raises(
+        UnpicklingError, match=r"a key has more than 100 parts|(an int|a frozenset) may not be in a key"
+    ):
         back(key)
 
 
