@@ -282,12 +282,40 @@ OTHERS = {
 }
 
 
+SHORT = ("zero_grad", "GradScaler.update")
+
+
 @pytest.mark.parametrize("steps", [0, 2], ids=["first", "later"])
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_surrounds_a_step_is_whole_too(name, steps):
-    long, short = ("LBFGS", "load", "SWA", "EMA"), ("zero_grad", "GradScaler.update")
-    stride = STRIDE if name.startswith(long) else 1 if name in short else max(1, STRIDE // 8)
+    long = ("LBFGS", "load", "SWA", "EMA")
+    stride = STRIDE if name.startswith(long) else 1 if name in SHORT else max(1, STRIDE // 8)
     check_everywhere(lambda: OTHERS[name](steps), stride=stride)
+
+
+@contextlib.contextmanager
+def watched(how, folder):
+    if how == "anomaly mode":
+        with torch.autograd.set_detect_anomaly(True):
+            yield
+    else:
+        with torch.Recorder(nn.Linear(2, 2), path=folder / "flight"):
+            yield
+
+
+@pytest.mark.parametrize("how", ["anomaly mode", "a recorder"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_surrounds_a_step_is_whole_when_somebody_watches(name, how, tmp_path):
+    """Then tensors are written one after the other, by operations that can be seen."""
+    places = 0
+    with watched(how, tmp_path):
+        mode = modes.MODE.get()
+        stride = 1 if name in SHORT else STRIDE
+        for subject, before, after in everywhere(lambda: OTHERS[name](0), stride=stride, offset=len(name) % stride):
+            assert subject.bits() in (before, after), f"half done, interrupted at place {places}"
+            assert modes.MODE.get() is mode
+            places += 1
+    assert places >= 2
 
 
 @pytest.mark.slow

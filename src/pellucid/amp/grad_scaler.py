@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.core import modes
-from pellucid.core.commit import together
-from pellucid.core.inplace import is_plain, scaling
+from pellucid.core.commit import Call, together
+from pellucid.core.inplace import scaling, write_all
 from pellucid.core.primitive import BOUND
 from pellucid.core.provenance import warn
 from pellucid.core.tensor import Tensor
@@ -66,16 +65,21 @@ class GradScaler:
         key, factor = id(optimizer), 1.0 / self._scale
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        if is_plain(grads):
-            bad = not all(_stays_finite(grad.array, factor) for grad in grads)
-            noted = [(setitem, self._stages, key, UNSCALED), (setitem, self._found, key, bad)]
-            together([*scaling(grads, factor, "mul_"), *noted])
-            return
-        with modes.no_grad():
+
+        def noted(fine: bool) -> list[Call]:
+            return [(setitem, self._stages, key, UNSCALED), (setitem, self._found, key, not fine)]
+
+        def prepare() -> list[Call]:
+            fine = all(_stays_finite(grad.array, factor) for grad in grads)
+            return [*scaling(grads, factor, "mul_"), *noted(fine)]
+
+        def one_by_one() -> None:
             for grad in grads:
                 grad.mul_(factor)
-        bad = not all(bool(np.isfinite(grad.array).all()) for grad in grads)
-        self._stages[key], self._found[key] = UNSCALED, bad
+            together(noted(all(bool(np.isfinite(grad.array).all()) for grad in grads)))
+
+        back = [(self._stages.pop, key, None), (self._found.pop, key, None)]
+        write_all(grads, prepare, one_by_one, back=back)
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Let the optimizer step if all its gradients are finite."""

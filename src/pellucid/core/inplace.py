@@ -15,7 +15,7 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core import aliasing, modes
 from pellucid.core.careful import admitted, new_node
-from pellucid.core.commit import Call
+from pellucid.core.commit import Call, together, undoing
 from pellucid.core.keep import keeper
 from pellucid.core.kinds import Kind, bare, memory_of, with_room
 from pellucid.core.modes import Mode
@@ -452,6 +452,40 @@ def note_written(target: Tensor, array: np.ndarray, name: str) -> None:
 
 
 # --- many tensors at once, outside of any graph
+
+
+def write_all(
+    targets: Sequence[Tensor], prepare: Callable[[], list[Call]], one_by_one: Callable[[], None],
+    read: Sequence[Tensor] = (), back: Sequence[Call] = (),
+) -> None:  # fmt: skip
+    """Write to tensors, to all of them or to none.
+
+    `prepare` gives the calls for plain memory that nobody watches. Otherwise `one_by_one` writes, by operations that
+    those who watch can see, and if it does not come to its end, the old values are put `back`.
+
+    >>> import pellucid as torch
+    >>> x, y = torch.ones(2), torch.ones(2)
+    >>> with torch.autograd.set_detect_anomaly(True):
+    ...     try:
+    ...         write_all([x, y], list, lambda: (x.zero_(), 1 / 0))
+    ...     except ZeroDivisionError:
+    ...         print(x)
+    tensor([1., 1.])
+    """
+    if is_plain([*targets, *read]):
+        together(prepare())
+        return
+    undo = undoing([*as_they_are(targets), *back])
+    try:
+        modes.apart(_unrecorded, one_by_one)
+    except BaseException:
+        undo()
+        raise
+
+
+def _unrecorded(write: Callable[[], None]) -> None:
+    with modes.recording(False):
+        write()
 
 
 def is_plain(tensors: Iterable[Tensor]) -> bool:

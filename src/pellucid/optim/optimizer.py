@@ -11,9 +11,9 @@ import numpy as np
 
 from pellucid.core import modes
 from pellucid.core.backward import SET_GRAD
-from pellucid.core.commit import run_all, together
+from pellucid.core.commit import run_all
 from pellucid.core.departures import cleared
-from pellucid.core.inplace import copying, is_plain
+from pellucid.core.inplace import copying, write_all
 from pellucid.core.provenance import here, warn
 from pellucid.core.tensor import Handle, Hooks, Tensor, wrap
 from pellucid.dtypes import float64, get_default_dtype
@@ -357,11 +357,12 @@ def _zero(grads: list[Tensor]) -> None:
     for grad in grads:
         if grad.node is not None:
             grad.detach_()
-    if is_plain(grads):
-        together(copying(grads, [0] * len(grads), "zero_"))
-    else:
+
+    def one_by_one() -> None:
         for grad in grads:
             grad.zero_()  # type: ignore[attr-defined]
+
+    write_all(grads, lambda: copying(grads, [0] * len(grads), "zero_"), one_by_one)
 
 
 def _named(params: Any) -> tuple[list[str], list[Any]]:

@@ -6,8 +6,7 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
-from pellucid.core.commit import together
-from pellucid.core.inplace import copying, is_plain
+from pellucid.core.inplace import copying, write_all
 from pellucid.core.modes import apart, no_grad
 from pellucid.core.tensor import Tensor
 from pellucid.nn.modules.batchnorm import _BatchNorm
@@ -97,12 +96,14 @@ class _OfLists:
 
 
 def _write(targets: Sequence[Any], values: Sequence[Any]) -> None:
-    """Write values into tensors: all or none, if nobody watches."""
-    if is_plain([*targets, *(value for value in values if isinstance(value, Tensor))]):
-        together(copying(targets, values, "copy_"))
-        return
-    for target, value in zip(targets, values, strict=True):
-        target.copy_(value)
+    """Write values into tensors: into all or none."""
+
+    def one_by_one() -> None:
+        for target, value in zip(targets, values, strict=True):
+            target.copy_(value)
+
+    read = [value for value in values if isinstance(value, Tensor)]
+    write_all(targets, lambda: copying(targets, values, "copy_"), one_by_one, read)
 
 
 class AveragedModel(Module):

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.core import modes
-from pellucid.core.commit import together
-from pellucid.core.inplace import copying, is_plain, scaling
+from pellucid.core.commit import Call
+from pellucid.core.inplace import copying, scaling, write_all
 from pellucid.core.kinds import plain
 from pellucid.core.provenance import here, warn
 from pellucid.core.tensor import Tensor, wrap
@@ -112,12 +111,12 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, for
     if factor >= 1:
         return
     grads = _gradients(parameters)
-    if is_plain(grads):
-        together(scaling(grads, factor, "mul_"))
-        return
-    with modes.no_grad():
+
+    def one_by_one() -> None:
         for grad in grads:
             grad.mul_(factor)
+
+    write_all(grads, lambda: scaling(grads, factor, "mul_"), one_by_one)
 
 
 def clip_grad_norm_(
@@ -164,9 +163,12 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
     tensor([ 2., -1.])
     """
     limit, grads = float(clip_value), _gradients(parameters)
-    if is_plain(grads):
-        together(copying(grads, [np.clip(grad.array, -limit, limit) for grad in grads], "clamp_"))
-        return
-    with modes.no_grad():
+
+    def prepare() -> list[Call]:
+        return copying(grads, [np.clip(grad.array, -limit, limit) for grad in grads], "clamp_")
+
+    def one_by_one() -> None:
         for grad in grads:
             grad.clamp_(min=-limit, max=limit)
+
+    write_all(grads, prepare, one_by_one)
