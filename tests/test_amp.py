@@ -79,6 +79,19 @@ def test_scaler_leaves_out_a_step_that_is_not_finite():
     assert other.get_scale() == 4.0
 
 
+def test_scaler_of_less_than_one_looks_at_the_gradients_that_it_makes():
+    """They may overflow when they are divided by it; then the step is left out, and the next update knows nothing."""
+    w = pellucid.ones(2, requires_grad=True)
+    optimizer, scaler = Descent(w), pellucid.amp.GradScaler("cpu", init_scale=0.5)
+    w.grad = pellucid.tensor([3e38, 1.0])
+    scaler.step(optimizer)
+    assert optimizer.steps == 0 and w.grad.tolist() == [float("inf"), 2.0]
+    scaler.update()
+    assert scaler.get_scale() == 0.25
+    with pytest.raises(AssertionError, match="No inf checks were recorded"):
+        scaler.update()
+
+
 LOSSES = """
 import torch
 import torch.nn.functional as F
