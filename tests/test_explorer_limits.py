@@ -89,6 +89,12 @@ def test_nothing_of_a_thousand_characters_takes_long(text):
     assert took < 5 and memory < 50e6
 
 
+def test_what_is_nested_too_deeply_is_told_so():
+    assert value_of("-" * 100 + "a", {"a": 2}).data == 2
+    with pytest.raises(ExpressionError, match="nested more than 250 deep"):
+        value_of("-" * 300 + "a")
+
+
 def test_integers_are_floats_and_stay_ordinary():
     assert type(value_of("9 ** 99").data) is float and type(value_of("3 * 4").data) is float
     assert value_of("x = 9007199254740993\nx + 0").data == 9007199254740992

@@ -1,6 +1,7 @@
 """The quizzes: every answer is computed, learners' numbers and programs are judged, and the mirror is current."""
 
 import builtins
+import contextlib
 import itertools
 import os
 import re
@@ -197,6 +198,40 @@ def test_programs_that_misbehave():
     assert "RecursionError" in grade(question, "def f(): f()\nf()").remarks[0]
     assert not grade(question, "raise SystemExit").right
     assert grade(question, question.solution + "\nprint('hello')").printed == "hello\n"
+
+
+LONG = {
+    "letters": "a" * 60_000, "spaces": "a" + " " * 60_000, "names": "a " * 30_000, "signs": "=" * 60_000,
+    "names and spaces": ("a" * 200 + " " * 200) * 150, "choices": "b, " * 20_000, "values": "z=1," * 15_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("text", LONG.values(), ids=LONG)
+def test_a_long_answer_is_read_in_time_proportional_to_its_length(text, language):
+    begun = time.process_time()
+    for question in (BY_ID["q-01-01"], *{each.kind: each for each in QUESTIONS if each.kind != "code"}.values()):
+        with contextlib.suppress(LabError):
+            grade(question, text, language)
+    assert time.process_time() - begun < 2
+
+
+def test_an_answer_that_is_too_long_is_not_read():
+    with pytest.raises(LabError, match="at most 100,000 characters are read, not 100,001"):
+        grade(BY_ID["q-01-01"], "a=3 b=8".ljust(100_001))
+
+
+def test_a_question_with_too_many_paths_to_compare_is_refused(tmp_path):
+    file = tmp_path / "quiz.yaml"
+    text = (ROOT / "src" / "pellucid" / "lab" / "data" / "quizzes.yaml").read_text(encoding="utf-8")
+    path = "          - {en: through the sum (b is the other factor), es: por la suma (b es el otro factor), value: 3}\n"
+    for count in (12, 13):
+        file.write_text(text.replace(path, path * (count - 1), 1), encoding="utf-8")
+        if count == 12:
+            assert len(read_questions(file)[0].parts[1].paths) == 12
+        else:
+            with pytest.raises(LabError, match="at most 12 paths may stand here"):
+                read_questions(file)
 
 
 def test_an_endless_program_is_stopped_with_its_children(tmp_path):

@@ -179,7 +179,7 @@ def _part(node: Node) -> Part:
     paths: list[tuple[Text, float]] = []
     for each in fields["paths"].items() if "paths" in fields else []:
         if len(paths) == MOST_PATHS:
-            raise each.place.error(f"at most {MOST_PATHS} paths are wanted here: every choice of them is compared")
+            raise each.place.error(f"at most {MOST_PATHS} paths may stand here: every choice of them is compared")
         path = each.fields([*LANGUAGES, "value"])
         paths.append(({language: path[language].text() for language in LANGUAGES}, path["value"].number()))
     return Part(fields["name"].text(), fields["value"].number(), tuple(paths))
