@@ -412,6 +412,7 @@ def test_a_pass_that_is_left_early_does_not_reach_into_the_next():
     for _ in range(5):
         assert next(iter(loader)).tolist() == [0]
     assert [batch.item() for batch in loader] == list(range(10))
+    assert not loader._iterator._arrived, "what comes of an earlier pass is not kept"
 
 
 def test_leaving_early_takes_no_time_though_workers_have_much_to_say():

@@ -224,7 +224,9 @@ def test_an_answer_that_is_too_long_is_not_read():
 def test_a_question_with_too_many_paths_to_compare_is_refused(tmp_path):
     file = tmp_path / "quiz.yaml"
     text = (ROOT / "src" / "pellucid" / "lab" / "data" / "quizzes.yaml").read_text(encoding="utf-8")
-    path = "          - {en: through the sum (b is the other factor), es: por la suma (b es el otro factor), value: 3}\n"
+    path = (
+        "          - {en: through the sum (b is the other factor), es: por la suma (b es el otro factor), value: 3}\n"
+    )
     for count in (12, 13):
         file.write_text(text.replace(path, path * (count - 1), 1), encoding="utf-8")
         if count == 12:
