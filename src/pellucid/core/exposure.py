@@ -35,12 +35,11 @@ from pellucid.core.large import add_words
 
 TINY = 1 << 12  # bytes: up to here all elements are looked at whenever a node keeps them
 SAMPLE = 64  # bytes of a larger array, side by side: comparing them takes 25 ns
-SMALL = 1 << 16  # bytes: up to here a mark is a copy of them; of more, memory for the copy has to be read, too
+SMALL = 1 << 16  # bytes: up to here a mark is a copy of them, and so many are compared as a whole; of more it is sums
 LINE, LONG_LINE, MANY = 1021, 4093, 1 << 20  # words in a line, from so many bytes on the second number: see `sums_of`
 MOMENT = 8  # births after a node has kept an array in which some elements stand for all of it
 MOST_MARKS, FEW_MARKS = 8, 2  # contents of an array that are remembered, and of one that is not tiny
 CALM = 8  # walks that must find all shared memory unchanged before it is compared as a whole
-LITTLE = 1 << 17  # bytes that are compared so
 MANY_YOUNG = 64  # arrays from outside after which those that have become ours are looked for without a walk
 Read = Callable[[], bytes]
 
@@ -203,7 +202,7 @@ class Ours:
         self.gone = weakref.ref(array, forgetting(OURS, id(owner)))
 
 
-# By the identity of an array: all that nodes have kept or that was handed out, and those that a walk compares.
+# By the identity of an array: all that nodes have kept, and those that a walk compares.
 KEPT: dict[int, Kept | Ours] = {}
 MARKED: dict[int, Kept] = {}
 OURS: dict[int, int] = {}  # the array that shows the memory of an owner whom nobody else holds
@@ -271,16 +270,12 @@ def expose(array: np.ndarray, new: bool = False) -> None:
     if array is not owner or sys.getrefcount(array) > TENSOR_REFERENCES:
         exposure.mark(0)
         aliasing.latest = aliasing.tick()
-    if owner.base is None:
-        KEPT[key] = Kept(owner, exposure, owner)
 
 
 def note_kept(array: np.ndarray, born: int) -> None:
     """Mark an array that a new node keeps, if it is exposed."""
     kept = KEPT.get(id(array))
     if kept is None:
-        if array.base is None:
-            return
         owner = owner_of(array)
         exposure = EXPOSED.get(id(owner))
         if exposure is None:
@@ -310,7 +305,7 @@ def rest(born: int) -> bool:
 
 def is_little() -> bool:
     """Whether all exposed memory can be compared as a whole."""
-    return bool(sum([each.nbytes for each in list(EXPOSED.values())]) <= LITTLE)
+    return bool(sum([each.nbytes for each in list(EXPOSED.values())]) <= SMALL)
 
 
 def is_at_rest() -> bool:
@@ -385,7 +380,7 @@ def user_code_ran() -> None:
     """What was compared may have changed: a hook or a custom backward can have written to anything."""
     global quiet_since
     quiet_since = aliasing.tick()
-    if EXPOSED:
+    if MARKED or RESTING or LENT:
         aliasing.latest = quiet_since
 
 

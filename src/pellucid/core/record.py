@@ -18,7 +18,7 @@ from pellucid.core.aliasing import owner_of, tick
 from pellucid.core.attention import explained
 from pellucid.core.careful import cut_off, rejoin
 from pellucid.core.departures import crossed, joins
-from pellucid.core.exposure import ALERT, DUE, HANDED_OUT, KEPT, note_kept, rest
+from pellucid.core.exposure import ALERT, DUE, HANDED_OUT, note_kept, rest
 from pellucid.core.inplace import computed_into
 from pellucid.core.keep import keeper
 from pellucid.core.large import LARGE
@@ -263,9 +263,9 @@ def _binary(p: Primitive) -> Operation:
             code = caller = frame.f_code
         node.code, node.lasti = code, frame.f_lasti
         if ALERT and keeps and not (DUE and rest(node.born)):  # as note_exposed, whose call would take 0.3 µs
-            if z.base is not None or (HANDED_OUT and id(z) in KEPT):
+            if z.base is not None or (HANDED_OUT and id(z) in HANDED_OUT):
                 note_kept(z, node.born)
-            if x.base is not None or (HANDED_OUT and id(x) in KEPT):
+            if x.base is not None or (HANDED_OUT and id(x) in HANDED_OUT):
                 note_kept(x, node.born)
         if mode is not None:
             log = mode.log
