@@ -19,6 +19,7 @@ from pellucid.core.commit import Call, together, undoing
 from pellucid.core.keep import keeper
 from pellucid.core.kinds import Kind, bare, memory_of, with_room
 from pellucid.core.modes import Mode
+from pellucid.core.packing import note_exposed
 from pellucid.core.primitive import BOUND, TABLE
 from pellucid.core.provenance import here, warn
 from pellucid.core.tensor import Leaf, Node, Tensor, View, wrap
@@ -245,6 +246,8 @@ def overwrite(target: Tensor, result: Tensor, name: str) -> Tensor:
     if mode.grad:
         if node is not None:
             node.born = aliasing.tick()  # younger than the write: what it kept of the result is the new value
+            if aliasing.EXPOSED and node.primitive.keeps:
+                note_exposed(node)
         rebase(target, node, result)
     for observer in mode.listeners:
         observer.write(target, name)
