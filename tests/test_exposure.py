@@ -170,6 +170,28 @@ def test_what_was_kept_before_and_after_it_was_handed_out_is_caught():
             loss.backward()
 
 
+def test_the_result_of_an_in_place_operation_is_watched_as_well():
+    x = torch.ones(3, requires_grad=True)
+    y = x * 1
+    outside = y.detach().numpy()
+    y.exp_()  # keeps what it has written to memory that NumPy has seen before
+    y.sum().backward(retain_graph=True)
+    outside[0] = 5
+    with refused():
+        y.sum().backward()
+
+
+def test_writing_in_place_to_what_numpy_shares_is_no_write_of_numpys():
+    x = torch.ones(3, requires_grad=True)
+    y = x * 1
+    outside = y.detach().numpy()
+    y.exp_()
+    y.register_hook(lambda g: None)  # after a function of the user's every node is looked at
+    other, weight = shared((3,))
+    (y * weight).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), outside * other)
+
+
 def test_an_array_that_lives_in_a_weak_reference_is_not_ours():
     array = np.ones(3)
     alive = weakref.ref(array)
@@ -230,6 +252,18 @@ def test_evaluation_without_backward_leaves_nothing_behind(shape):
     buffer[...] = 7
     (x * w).sum().backward()
     assert w.grad.item() == pytest.approx(buffer.sum())
+
+
+@pytest.mark.parametrize("shape", [(64, 784), (64, 28, 28), (64, 1, 28, 28)])
+def test_images_with_empty_borders_are_told_apart(shape):
+    buffer = np.zeros(shape, np.float32)
+    images, x = buffer.reshape(64, 28, 28), torch.from_numpy(buffer)
+    w = torch.ones(shape[1:], requires_grad=True)
+    for brightness in (1, 2):  # the first loss is never walked
+        images[:, 10:18, 10:18] = brightness
+        loss = (x * w).sum()
+    loss.backward()
+    assert w.grad.max().item() == 128
 
 
 def test_one_changed_element_of_a_tiny_array_is_another_content():
@@ -582,13 +616,18 @@ def test_an_array_from_numpy_is_freed_as_soon_as_backward_has_used_it(shape):
         assert loss.item()
 
 
+LEDGERS = (
+    aliasing.EXPOSED, exposure.KEPT, exposure.MARKED, exposure.OURS, exposure.YOUNG, exposure.HANDED_OUT
+)  # fmt: skip
+
+
 def test_ledgers_forget_what_is_gone():
     gc.collect()
-    before = [len(each) for each in (aliasing.EXPOSED, exposure.KEPT, exposure.MARKED, exposure.OURS)]
+    before = [len(each) for each in LEDGERS]
     array, x = shared((3,))
     own = torch.ones(3)
     outside = own.numpy()
     loss = (x * x[1:].sum() * own).sum()
     temporary = torch.from_numpy(np.ones(3)) * x
     del array, x, own, outside, loss, temporary
-    assert [len(each) for each in (aliasing.EXPOSED, exposure.KEPT, exposure.MARKED, exposure.OURS)] == before
+    assert [len(each) for each in LEDGERS] == before

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import pellucid as torch
+from pellucid.core import exposure
 from pellucid.testing import graphs
 
 ROUNDS = 40
@@ -45,6 +47,61 @@ def test_32_threads_of_random_programs() -> None:
     expected = [run(index) for index in range(1_000)]
     with ThreadPoolExecutor(32) as pool:
         assert list(pool.map(run, range(1_000))) == expected
+
+
+def train(seed: int) -> None:
+    """A step with data and a weight that NumPy shares."""
+    random = np.random.default_rng(seed)
+    weight, data = random.standard_normal((2, 40, 40))
+    x, w = torch.from_numpy(data), torch.from_numpy(weight).requires_grad_()
+    ((x * w) * w * x).sum().backward()
+    np.testing.assert_allclose(w.grad.numpy(), 2 * weight * data * data)
+    with torch.no_grad():
+        w -= 0.1 * w.grad
+
+
+def overwrite(seed: int) -> None:
+    """NumPy writes to what a node has kept."""
+    array = np.ones(1000)
+    x = torch.from_numpy(array).requires_grad_()
+    y = x * x * x
+    array[seed] = 3
+    with pytest.raises(torch.errors.InplaceError):
+        y.sum().backward()
+
+
+def hand_out(seed: int) -> None:
+    """Memory that comes from NumPy and goes there, written in place."""
+    torch.from_numpy(np.ones(50)).mul_(2)
+    x = torch.ones(4)
+    x.numpy()[0] = 2
+    NEVER_WALKED.append(x * torch.ones(4, requires_grad=True))
+    x.add_(1)
+
+
+NEVER_WALKED: list[torch.Tensor] = []
+
+
+@pytest.mark.parametrize("meanwhile", [train, overwrite, hand_out])
+@pytest.mark.parametrize("use", [train, overwrite, hand_out])
+@pytest.mark.timeout(60)
+def test_memory_that_numpy_shares_is_watched_in_every_thread(use, meanwhile) -> None:
+    """Between any two lines of the watch another thread may run."""
+    with ThreadPoolExecutor(1) as other:
+
+        def between(frame, event, _):
+            if event == "line":
+                other.submit(meanwhile, 1).result(timeout=60)
+            return between if frame.f_code.co_filename == exposure.__file__ else None
+
+        other.submit(meanwhile, 1).result()  # what is loaded when it is first used, is by now
+        before = sys.gettrace()
+        sys.settrace(between)
+        try:
+            use(0)
+        finally:
+            sys.settrace(before)
+            NEVER_WALKED.clear()
 
 
 @pytest.mark.parametrize("threads", [2, 8])
