@@ -198,6 +198,40 @@ def test_only_the_last_that_leaves_gives_them_back(threads: list[int]) -> None:
     assert threads == [5, 1, 5]
 
 
+@pytest.mark.parametrize("prepared", [True, False])
+def test_threads_that_meet_at_the_door_give_back_what_was_there(monkeypatch: pytest.MonkeyPatch, prepared: bool) -> None:
+    """Between any two steps of one thread another one may come in and leave, or stay until the first has left."""
+    chosen, leave, others = [5], threading.Event(), []
+
+    def visit(stays: bool) -> None:
+        with blas.one_thread:
+            arrived.set()
+            if stays:
+                leave.wait(10)
+
+    def choose(count: int) -> None:
+        chosen.append(count)
+        if threading.current_thread() is threading.main_thread():
+            for stays in (False, True):
+                arrived.clear()
+                others.append(threading.Thread(target=visit, args=(stays,)))
+                others[-1].start()
+                arrived.wait(0.2)  # who has to wait at the door arrives later
+
+    arrived = threading.Event()
+    monkeypatch.setattr(blas, "scipy_threads", lambda: (lambda: chosen[-1], choose))
+    if prepared:
+        for function, *arguments in blas.one_thread.around([]):
+            function(*arguments)
+    else:
+        with blas.one_thread:
+            pass
+    leave.set()
+    for other in others:
+        other.join(10)
+    assert chosen[-1] == 5
+
+
 # --- the routines, in NumPy's library and in SciPy's
 
 

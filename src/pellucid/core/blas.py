@@ -15,6 +15,7 @@ if SciPy brings one.
 import ctypes
 from contextlib import ContextDecorator
 from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -40,30 +41,37 @@ AXPY, SCAL, GEMM = {F32: saxpy, F64: daxpy}, {F32: sscal, F64: dscal}, {F32: sge
 class OneThread(ContextDecorator):
     """`with one_thread:`, or `@one_thread` on a function: SciPy's own BLAS, if it has one, works on one thread.
 
-    Several threads of a program may be inside; the last that leaves gives SciPy back what the first one found. There is
-    no lock, which Ctrl-C could leave closed: threads that meet at the door may have several threads for one call.
+    Several threads of a program may be inside; the last that leaves gives SciPy back what the first one found. Who
+    meets at the door waits: one thread, found there by the other and given back at last, would stay for ever.
     """
 
     def __init__(self) -> None:
-        self.inside: list[None] = []  # grows and shrinks in one step
+        self.inside: list[None] = []  # a list, since it grows and shrinks by calls that can be prepared
         self.before = 0
+        self.door = Lock()
 
     def __enter__(self) -> None:
-        count, choose = scipy_threads()
-        if not self.inside:
-            self.before = count()
-            choose(1)
-        self.inside.append(None)
+        with self.door:
+            if not self.inside:
+                count, choose = scipy_threads()
+                self.before = count()
+                choose(1)
+            self.inside.append(None)
 
     def __exit__(self, *_: Any) -> None:
-        self.inside.pop()
-        if not self.inside:
-            scipy_threads()[1](self.before)
+        with self.door:
+            self.inside.pop()
+            if not self.inside:
+                scipy_threads()[1](self.before)
 
     def around(self, calls: list[Call]) -> list[Call]:
         """Calls that will be run together, with those before and after them that choose the threads."""
         count, choose = scipy_threads()
-        return [(choose, 1), *calls, (choose, 1 if self.inside else count())]
+        with self.door:
+            if not self.inside:
+                self.before = count()
+        before: list[Call] = [(self.inside.append, None), (choose, 1)]
+        return [*before, *calls, (choose, self.before), (self.inside.pop,)]
 
 
 @lru_cache(maxsize=1)
