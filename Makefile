@@ -10,9 +10,12 @@ PIP    := $(RUN) -m pip install -qq --disable-pip-version-check
 TORCH  := torch==2.13.0
 # `make test ORACLE=no` leaves torch out; the tests that compare with it are then skipped.
 ORACLE ?= yes
+# `make mutants SEED=7 COUNT=150`: other mistakes, and more of them.
+SEED   ?= 0
+COUNT  ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers docs docs-test check bench conformance soak clean
+.PHONY: help demo test lint types layers docs docs-test check bench conformance mutants soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name what; \
@@ -51,6 +54,9 @@ bench: $(VENV)/dev.stamp $(VENV)/torch.stamp ## measure speed, interleaved with 
 conformance: $(VENV)/dev.stamp $(VENV)/torch.stamp ## hold every operator to PyTorch's own database (needs torch)
 	@$(PIP) expecttest
 	$(RUN) bench/conformance.py
+
+mutants: $(VENV)/dev.stamp $(VENV)/torch.stamp ## put small mistakes into the code (SEED, COUNT), list those that no test notices
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) bench/mutants.py --seed $(SEED) --count $(COUNT)
 
 soak: $(VENV)/dev.stamp $(VENV)/torch.stamp ## the long forms of the tests, then memory and scaling
 	PELLUCID_SOAK=1 $(RUN) -m pytest -n 2 --timeout 3600

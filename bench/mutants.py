@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from probes import blocks, record
+from probes import bases, blocks, record
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "src/pellucid/"
@@ -220,6 +220,8 @@ class Reach:
             (work / "done").touch()
         self.root = root
         self.bases = json.loads((work / "bases.json").read_text())
+        if self.bases != bases(root):
+            sys.exit(f"the code has changed since its tests were recorded: commit it first, or remove {work}")
         self.tests: list[tuple[str, float, bool]] = json.loads((work / "tests.json").read_text())
         self.rows = np.load(work / "reach.npz")["arr_0"]
 
