@@ -199,7 +199,9 @@ def test_only_the_last_that_leaves_gives_them_back(threads: list[int]) -> None:
 
 
 @pytest.mark.parametrize("prepared", [True, False])
-def test_threads_that_meet_at_the_door_give_back_what_was_there(monkeypatch: pytest.MonkeyPatch, prepared: bool) -> None:
+def test_threads_that_meet_at_the_door_give_back_what_was_there(
+    monkeypatch: pytest.MonkeyPatch, prepared: bool
+) -> None:
     """Between any two steps of one thread another one may come in and leave, or stay until the first has left."""
     chosen, leave, others = [5], threading.Event(), []
 

@@ -76,6 +76,15 @@ def test_rows_that_change_places_are_seen(shape):
         loss.backward()
 
 
+def test_words_that_lie_between_two_words_are_read():
+    array = np.frombuffer(bytearray(8 * 20_000 + 1), np.float64, offset=1)
+    x = torch.from_numpy(array)
+    loss = (x * torch.ones(20_000, dtype=torch.float64, requires_grad=True)).sum()
+    array[7] = 1
+    with refused():
+        loss.backward()
+
+
 def test_signs_that_change_everywhere_are_seen():
     array, x = shared((24 * exposure.LINE,), np.float64)  # two sums of twelve lines would not see it
     loss = (x * x).sum()
