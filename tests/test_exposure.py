@@ -1,5 +1,6 @@
 """Memory that NumPy shares: a write there is an error or harmless, never a wrong gradient, and it costs little."""
 
+import array as pyarray
 import gc
 import os
 import random
@@ -597,6 +598,36 @@ def test_memory_that_nobody_outside_holds_is_ours():
     for kept in (later, again):
         with refused():
             kept.backward()
+
+
+@pytest.mark.parametrize("length", [3, 20_000])
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda n: np.frombuffer(bytearray(8 * n), np.float64),
+        lambda n: np.asarray(memoryview(np.zeros(n))),
+        lambda n: np.ndarray((n,), np.float64, bytearray(8 * n)),
+        lambda n: np.asarray(pyarray.array("d", bytes(8 * n))),
+        lambda n: np.zeros(n)[:],
+    ],
+    ids=["frombuffer", "memoryview", "ndarray", "array", "view"],
+)
+def test_an_array_that_shows_the_memory_of_something_else_is_never_ours_alone(made, length):
+    array = made(length)  # what it shows is held by nobody but the array
+    w = torch.ones(length, dtype=torch.float64, requires_grad=True)
+    loss = (torch.from_numpy(array) * w).sum()
+    array[-1] = 1
+    with refused():
+        loss.backward()
+
+
+def test_a_buffer_that_is_held_by_a_view_of_it_alone_is_not_ours():
+    view = memoryview(bytearray(np.ones(3, np.float32).tobytes()))
+    x = torch.frombuffer(view, dtype=torch.float32).requires_grad_()
+    loss = (x * x).sum()
+    view[3] = 0
+    with refused():
+        loss.backward()
 
 
 def test_memory_of_a_buffer_is_never_ours_alone():

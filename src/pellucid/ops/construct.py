@@ -342,8 +342,10 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
         )
     if not ndarray.flags.writeable:
         _warn_read_only("NumPy array", "array.copy()")
-    shared = rooted(np.asarray(ndarray)).view(kind)
-    expose(shared, new=True)
+    array = np.asarray(ndarray)
+    root = rooted(array)
+    shared = root.view(kind)
+    expose(shared, new=True, by_root=root is not array)
     return made(shared)
 
 
