@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import pellucid as torch
-from pellucid.core import exposure
+from pellucid.core import backward, blas, exposure
 from pellucid.testing import graphs
 
 ROUNDS = 40
@@ -210,3 +211,30 @@ def test_a_forked_child_computes_the_same_bits(forks: int) -> None:
         assert in_child(compute) == expected
     loss.backward()
     assert x.grad.array.tolist() == [2.0, 4.0, 6.0]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.timeout(60)
+def test_a_child_that_was_forked_while_another_thread_held_a_lock_can_compute() -> None:
+    held, forked = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with backward.COMMIT, blas.one_thread.door:
+            held.set()
+            forked.wait(30)
+
+    def compute() -> bytes:
+        signal.alarm(10)  # a child that waits for ever is ended, and has said nothing
+        with blas.one_thread:
+            return b"".join(work(3))
+
+    expected = compute()
+    signal.alarm(0)
+    other = threading.Thread(target=hold)
+    other.start()
+    held.wait(30)
+    found = in_child(compute)
+    forked.set()
+    other.join()
+    assert found == expected

@@ -5,6 +5,7 @@ once. An exception, a hook that fails or Ctrl-C in between leaves every `.grad` 
 """
 
 import operator
+import os
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -271,9 +272,19 @@ def summed_to(d: Any, shape: tuple[int, ...]) -> Any:
 # --- writing the gradients down
 
 SET_GRAD: Any = Tensor.__dict__["_grad"].__set__
-COMMIT = RLock()
+COMMIT = RLock()  # held while gradients are written
 EMPTY: Mapping[Node, Tensor] = {}
 Write = tuple[Callable[[Any, Any], Any], Any, Any]  # a function of C and its two arguments
+
+
+def _opened() -> None:
+    """After a fork: the thread that held the lock stays behind in the parent, and nobody would ever open it."""
+    global COMMIT
+    COMMIT = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_opened)
 
 
 def commit(landed: Gradients, create_graph: bool, receivers: Mapping[Node, Tensor] = EMPTY) -> None:

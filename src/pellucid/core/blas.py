@@ -13,6 +13,7 @@ if SciPy brings one.
 """
 
 import ctypes
+import os
 from contextlib import ContextDecorator
 from functools import lru_cache
 from threading import Lock
@@ -49,6 +50,12 @@ class OneThread(ContextDecorator):
         self.inside: list[None] = []  # a list, since it grows and shrinks by calls that can be prepared
         self.before = 0
         self.door = Lock()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.alone)
+
+    def alone(self) -> None:
+        """After a fork: the threads that were inside, or at the door, stay behind in the parent."""
+        self.inside, self.door = [], Lock()
 
     def __enter__(self) -> None:
         with self.door:
