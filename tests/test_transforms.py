@@ -1202,3 +1202,44 @@ def test_a_part_of_a_complex_number_in_forward_mode_walked_back(part):
     (value.sum() + slope.sum()).backward()
     chosen = np.array([1.0, 0.0] if part == "real" else [0.0, 1.0])
     same(x.grad, 2 * chosen * (x.detach().numpy() + direction.numpy()))
+
+
+# --- gradients of zero leave a level as others do
+
+FLAT = {
+    "sign": lambda y: y.sign(),
+    "floor": lambda y: y.floor(),
+    "round": lambda y: y.round(),
+    "trunc": lambda y: y.trunc(),
+    "fill_": lambda y: y.clone().fill_(2.0),
+    "zero_": lambda y: y.clone().zero_(),
+    "norm 0": lambda y: y.norm(0),
+    "cdist 0": lambda y: pellucid.cdist(y[None], y[None] * 2, p=0.0).sum(),
+    "an inner tangent": lambda y: pellucid.func.jvp(lambda t: t.sin(), (y.detach(),), (y,))[0],
+}
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_a_gradient_of_zero_leaves_its_level(name):
+    x, c = pellucid.tensor([0.3, -0.7, 1.1], requires_grad=True), pellucid.tensor([0.5, 1.5, -0.4])
+    value, slope = pellucid.func.jvp(lambda u: FLAT[name](u * x) * 2 + u * x, (c,), (c,))
+    (value + slope).sum().backward()
+    assert type(x.grad.array) is np.ndarray
+    assert x.grad.tolist() == pytest.approx((2 * c).tolist())
+
+
+def test_the_primal_of_a_jvp_in_a_jvp_has_a_gradient_where_the_tangent_has_none():
+    x = pellucid.tensor([0.3, -0.7, 1.1], dtype=pellucid.float64, requires_grad=True)
+    c = pellucid.tensor([0.5, 1.5, -0.4], dtype=pellucid.float64)
+
+    def primal(u):
+        return pellucid.func.jvp(lambda t: t.sin() * x, (u,), (x,))[0] * x
+
+    def right(u):
+        return u.sin() * x * x
+
+    found, wanted = (
+        pellucid.autograd.grad(sum(pellucid.func.jvp(f, (x * x,), (c,))).sum(), x)[0] for f in (primal, right)
+    )
+    assert type(found.array) is np.ndarray
+    assert found.tolist() == pytest.approx(wanted.tolist())

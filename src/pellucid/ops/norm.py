@@ -63,7 +63,7 @@ def _scale(y: Any, p: float) -> Any:
 def _norm_back(g: Any, a: Any, y: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
     shape = tuple(a.shape)
     if p == 0:
-        return zeros_like_row(a)
+        return zeros_like_row(back(g, shape, axes, keepdim))
     if p == 2:  # a / y is at most 1, while 1 / y overflows for a short vector of halves
         return back(g * (y != 0), shape, axes, keepdim) * (a / back(y + (y == 0), shape, axes, keepdim))
     return back(g * _scale(y, p), shape, axes, keepdim) * _direction(a, y, p, axes)

@@ -133,6 +133,8 @@ class Dual(Kind):
         primals = tuple(array.primal if belongs(array, level) else array for array in arrays)
         tangents = tuple(array.tangent if belongs(array, level) else None for array in arrays)
         y = compute(p, primals, params)
+        if _is_constant(p) and adjoint and p.outputs == 1:  # zeros, which must leave the level as other gradients do
+            return _dual(y, None, level, True)
         if _is_constant(p) or stands_still(level):
             return y
         if all(tangent is None for tangent in tangents):

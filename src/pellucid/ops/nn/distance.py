@@ -25,7 +25,7 @@ from pellucid.ops.matmul import swap
 from pellucid.ops.norm import norming, vector_norm
 from pellucid.ops.operation import COMPOSED, Draw, Sample, call, operation
 from pellucid.ops.reduce import sum as total
-from pellucid.ops.reduce import sum_row
+from pellucid.ops.reduce import sum_all_row, sum_row
 from pellucid.ops.select import clamp_min, drop, where_row
 from pellucid.ops.shape import reshape_row, zeros_like_row
 from pellucid.ops.slicing import slice_row
@@ -107,7 +107,8 @@ def _flat(a: Any) -> Any:
 def _cdist_back(g: Any, a: Any, b: Any, y: Any, p: float, own: bool) -> tuple[Any, Any]:
     """Some points of `a` after the other, so that their differences from all of `b` stay in the processor's cache."""
     if p == 0:
-        return zeros_like_row(a), zeros_like_row(b)
+        nothing = zeros_like_row(sum_all_row(g))
+        return nothing + zeros_like_row(a), nothing + zeros_like_row(b)
     g, points = drop(g, y == 0), a.shape[-2]  # equal points have no direction
     step = max(ROOM * points // max(math.prod(y.shape) * a.shape[-1], 1), 1)
     if step >= points:
