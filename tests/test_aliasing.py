@@ -180,8 +180,8 @@ def test_a_fresh_gradient_is_not_copied(monkeypatch, traced):
 
 def test_memory_given_to_numpy_is_marked_if_somebody_else_holds_it():
     def mark(tensor):
-        marks = aliasing.EXPOSED[id(aliasing.owner_of(tensor.array))].whole.marks
-        return marks[0][1] if marks else None
+        whole = aliasing.EXPOSED[id(aliasing.owner_of(tensor.array))].whole
+        return whole and whole.marks[0][1]
 
     x, held = torch.ones(3), torch.ones(3)
     product = leaf() * held

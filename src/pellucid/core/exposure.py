@@ -19,12 +19,12 @@ memory, and 0 to 3 % if nobody holds them (bench/run.py --shared).
 
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import starmap
+from math import isqrt
 from operator import eq
-from threading import Lock, RLock
-from typing import Any
+from typing import Any, TypeVar
 from weakref import getweakrefcount
 
 import numpy as np
@@ -40,8 +40,8 @@ LINE, LONG_LINE, MANY = 1021, 4093, 1 << 20  # words in a line, from so many byt
 MOMENT = 8  # births after a node has kept an array in which some elements stand for all of it
 MOST_MARKS, FEW_MARKS = 8, 2  # contents of an array that are remembered, and of one that is not tiny
 CALM = 8  # walks that must find all shared memory unchanged before it is compared as a whole
-MANY_YOUNG = 64  # arrays from outside after which those that have become ours are looked for without a walk
 Read = Callable[[], bytes]
+Entry = TypeVar("Entry")
 
 # References to an array that only its tensor holds: those of the tensor, of the caller, which passes it to expose, and
 # of the name `owner` there; expose passes it to getrefcount.
@@ -53,11 +53,12 @@ LAST_REFERENCES = 1 + 1
 class Exposure:
     """Memory that is known outside, by the array that owns it."""
 
-    __slots__ = ("gone", "marked", "nbytes", "owner", "whole")
+    __slots__ = ("by_root", "gone", "marked", "nbytes", "owner", "whole")
 
-    def __init__(self, owner: np.ndarray) -> None:
+    def __init__(self, owner: np.ndarray, by_root: bool) -> None:
+        self.by_root = by_root  # whether `rooted` made the owner: then nobody outside has that array itself
         self.owner = weakref.ref(owner, forgetting(EXPOSED, id(owner)))
-        self.gone = [weakref.ref(owner, forgetting(ledger, id(owner))) for ledger in (HANDED_OUT, RESTING, LENT)]
+        self.gone = [weakref.ref(owner, forgetting(ledger, id(owner))) for ledger in LEDGERS]
         self.whole: Region | None = None
         self.nbytes = owner.nbytes
         self.marked = False  # whether nodes have kept some of it while it could be written outside
@@ -97,7 +98,7 @@ class Exposure:
 class Region:
     """Bytes that are marked together: an exposed memory as a whole, or the part of it that some array shows."""
 
-    __slots__ = ("active", "dropped", "found", "looked", "looked_for", "marks", "memory", "read", "witness")
+    __slots__ = ("active", "dropped", "last", "marks", "memory", "read", "witness")
 
     def __init__(self, memory: memoryview | None, read: Read) -> None:
         self.memory = memory  # the bytes themselves, if a mark is a copy of them that can be compared at once
@@ -105,8 +106,7 @@ class Region:
         self.marks: list[tuple[int, Any]] = []  # each with the tick from which on it is in force
         self.dropped = False  # whether older marks were forgotten
         self.active = False  # whether a node has kept it since its marks were settled
-        self.looked, self.found = -1, False  # the last comparison: when, what came of it,
-        self.looked_for: Any = None  # and with what mark
+        self.last: tuple[int, Any, bool] | None = None  # the last comparison: when, with what mark, and the answer
         self.witness = 0  # the identity of the array that was kept when it was marked last
 
     def mark(self, born: int) -> None:
@@ -131,10 +131,11 @@ class Region:
 
     def is_still(self, mark: Any) -> bool:
         """Whether the bytes are those of a mark; compared once as long as no function of the user's can run."""
-        if self.looked != quiet_since or self.looked_for is not mark:
-            self.found = bool(mark == (self.memory if self.memory is not None else self.read()))
-            self.looked, self.looked_for = quiet_since, mark
-        return self.found
+        asked = quiet_since  # before the bytes are read: another thread may run a function of the user's meanwhile
+        if self.last is None or self.last[0] != asked or self.last[1] is not mark:
+            now = self.memory if self.memory is not None else self.read()
+            self.last = asked, mark, bool(mark == now)
+        return self.last[2]
 
     def differs_since(self, born: int) -> bool | None:
         """Whether the bytes are not those that a node kept at its birth; None if they were not marked then.
@@ -206,17 +207,17 @@ class Ours:
 KEPT: dict[int, Kept | Ours] = {}
 MARKED: dict[int, Kept] = {}
 OURS: dict[int, int] = {}  # the array that shows the memory of an owner whom nobody else holds
-YOUNG: list[Exposure] = []  # memory from outside since the last walk
+YOUNG: dict[int, Exposure] = {}  # memory from outside since the last walk, by its owner
 HANDED_OUT: dict[int, Exposure] = {}  # exposed memory of our own: an array that is no view may have it
 ALERT: list[bool] = []  # not empty: whoever makes a node looks whether what it keeps is exposed,
 DUE: list[bool] = []  # and not empty: after `rest` nobody need look
 # By the identity of its owner: the mark of a memory that has stayed as it is, and its bytes; and the same of our own.
 RESTING: dict[int, tuple[bytearray, memoryview]] = {}
 LENT: dict[int, tuple[bytearray, Callable[[], Any]]] = {}
+LEDGERS: tuple[dict[int, Any], ...] = YOUNG, HANDED_OUT, RESTING, LENT
 quiet_since = 0  # when a function of the user's may have run last
 calm = 0  # walks in a row that have found no exposed memory changed
 resting = False  # whether nobody looks because all exposed memory has been marked
-CHANGING = RLock()  # held while memory is exposed, or ceases to be looked at
 
 
 def rooted(array: np.ndarray) -> np.ndarray:
@@ -233,8 +234,10 @@ def rooted(array: np.ndarray) -> np.ndarray:
 def claimed(exposure: Exposure) -> bool:
     """Take memory for our own that came by `rooted`, if nobody outside can reach it and nothing of it was marked."""
     owner = exposure.owner()
-    view: Any = None if owner is None or exposure.marked else owner.base
-    if type(view) is not memoryview or sys.getrefcount(view.obj) != LAST_REFERENCES or getweakrefcount(view.obj):
+    if owner is None or exposure.marked or not exposure.by_root:
+        return False
+    view: Any = owner.base
+    if sys.getrefcount(view.obj) != LAST_REFERENCES or getweakrefcount(view.obj):
         return False
     EXPOSED.pop(id(owner), None)
     return True
@@ -242,15 +245,23 @@ def claimed(exposure: Exposure) -> bool:
 
 def claim_young() -> None:
     """Look whether the memory that has come from outside is ours by now."""
-    while YOUNG:
-        claimed(YOUNG.pop())
+    for exposure in drained(YOUNG):
+        claimed(exposure)
 
 
-def expose(array: np.ndarray, new: bool = False) -> None:
+def drained(ledger: dict[int, Entry]) -> Iterator[Entry]:
+    """All that stands in a ledger, taken out one by one: other threads and arrays that die change it meanwhile."""
+    for key in list(ledger):
+        entry = ledger.pop(key, None)
+        if entry is not None:
+            yield entry
+
+
+def expose(array: np.ndarray, new: bool = False, by_root: bool = False) -> None:
     """Remember that a NumPy array outside Pellucid shares this memory from now on.
 
     It is marked at once if a node may have kept it already, that is, if somebody besides the tensor holds it; memory
-    that is `new` to Pellucid is not.
+    that is `new` to Pellucid is not. What came `by_root` is ours when nobody outside holds it any more.
     """
     owner = owner_of(array)
     key = id(owner)
@@ -258,16 +269,10 @@ def expose(array: np.ndarray, new: bool = False) -> None:
     if known is not None and known.owner() is owner:
         return
     KEPT.pop(OURS.pop(key, 0), None)
-    with CHANGING:
-        exposure = EXPOSED[key] = Exposure(owner)
-        stir()
-    if new:
-        if len(YOUNG) >= MANY_YOUNG:
-            claim_young()
-        YOUNG.append(exposure)
-        return
-    HANDED_OUT[key] = exposure
-    if array is not owner or sys.getrefcount(array) > TENSOR_REFERENCES:
+    ledger = YOUNG if new else HANDED_OUT
+    exposure = EXPOSED[key] = ledger[key] = Exposure(owner, by_root)
+    stir()  # after it stands in EXPOSED: see `rest`
+    if not new and (array is not owner or sys.getrefcount(array) > TENSOR_REFERENCES):
         exposure.mark(0)
         aliasing.latest = aliasing.tick()
 
@@ -283,24 +288,33 @@ def note_kept(array: np.ndarray, born: int) -> None:
         if claimed(exposure):
             KEPT[id(array)], OURS[id(owner)] = Ours(array, owner), id(array)
             return
-        kept = KEPT[id(array)] = Kept(array, exposure, owner)
+        kept = KEPT.setdefault(id(array), Kept(array, exposure, owner))  # one for all threads, with one set of marks
     if isinstance(kept, Kept) and not kept.was_just_seen(array, born):
         kept.note(array, born)
 
 
 def rest(born: int) -> bool:
-    """Mark all exposed memory, which is little, and look no more until a walk; False if something has changed."""
+    """Mark all exposed memory, which is little, and look no more until a walk; False if something has changed.
+
+    No lock, for which a child process might wait for ever: what another thread exposes meanwhile is counted at the end.
+    """
     global resting
-    with CHANGING:
-        DUE.clear()
-        if len(RESTING) + len(LENT) != len(EXPOSED) or not is_at_rest():
-            if not is_little():
-                stir()
-            if not calm or not mark_all(born):
-                return False
-        ALERT.clear()
-        resting = True
-    return True
+    DUE.clear()
+    if not is_all_at_rest() or not is_at_rest():
+        if not is_little():
+            stir()
+        if not calm or not mark_all(born):
+            return False
+    ALERT.clear()
+    resting = True
+    if not is_all_at_rest():
+        stir()
+    return resting
+
+
+def is_all_at_rest() -> bool:
+    """Whether no memory is exposed that `is_at_rest` does not compare."""
+    return len(RESTING) + len(LENT) == len(EXPOSED)
 
 
 def is_little() -> bool:
@@ -338,13 +352,12 @@ def mark_all(born: int) -> bool:
 def stir() -> None:
     """Exposed memory is not what it was, or not all of it is marked: look at all that nodes keep, for some walks."""
     global calm, resting
-    with CHANGING:
-        if RESTING or LENT:
-            aliasing.latest = aliasing.tick()
-        calm, resting = 0, False
-        ALERT[:] = [True]
-        for each in (DUE, RESTING, LENT):
-            each.clear()
+    if RESTING or LENT:
+        aliasing.latest = aliasing.tick()
+    calm, resting = 0, False
+    for each in (DUE, RESTING, LENT):
+        each.clear()
+    ALERT[:] = [True]
 
 
 def compare() -> None:
@@ -370,9 +383,8 @@ def compare() -> None:
 
 def settle() -> None:
     """After a walk: what nodes keep from now on is marked anew, and older nodes are looked at when they are walked."""
-    for kept in list(MARKED.values()):
+    for kept in drained(MARKED):
         kept.settle()
-    MARKED.clear()
     aliasing.latest = aliasing.tick()
 
 
@@ -435,14 +447,18 @@ def _through(reference: "weakref.ref[np.ndarray]") -> bytes:
 
 
 def sample_of(array: np.ndarray) -> memoryview:
-    """Bytes in the middle of an array, of a tiny one all."""
+    """Some bytes of an array, side by side; of a tiny one all.
+
+    They lie in the middle of the line in the middle, also of a picture whose lines stand in a row: a border is often
+    empty.
+    """
     raw = raw_of(array)
-    if raw is None:
-        line = array[tuple([slice(n // 2, n // 2 + 1) for n in array.shape[:-1]])].reshape(-1)
-        return line[line.size // 2 : line.size // 2 + 1].view(np.uint8).data
-    if raw.nbytes <= TINY:
+    if raw is not None and raw.nbytes <= TINY:
         return raw.data
-    return raw[raw.nbytes // 2 : raw.nbytes // 2 + SAMPLE].data
+    line = once(array)[tuple([slice(n // 2, n // 2 + 1) for n in array.shape[:-1]])].reshape(-1)
+    count = SAMPLE // array.itemsize if line.flags.forc else 1
+    begin = max(0, (line.size + isqrt(line.size) - count) // 2)
+    return line[begin : begin + count].view(np.uint8).data
 
 
 def reader_of(array: np.ndarray) -> Read:
@@ -467,18 +483,23 @@ def sums_of(memory: np.ndarray) -> Read:
     their signs an odd number falls into some column. (256 KB take 5 to 10 µs, a CRC takes 60.)
     """
     raw = memory.view(np.uint8)
-    words, rest = raw[: raw.size // 8 * 8].view(np.int64), raw[raw.size // 8 * 8 :].tobytes
+    words, rest_of_words = raw[: raw.size // 8 * 8].view(np.int64), raw[raw.size // 8 * 8 :].tobytes
     if not words.flags.aligned:
         return lambda: sums_of(memory.copy())()
     width = LINE if raw.size < MANY else LONG_LINE
     lines = -(-words.size // width)
     half = (lines + 1) // 2 | 1  # each core has a half in its cache if it has just computed with the array
-    sums = np.empty((-(-lines // half), width), np.int64)  # new memory each time would take twice the time
-    reading = Lock()
+    shape = -(-lines // half), width
+    free: list[np.ndarray] = []  # for who reads next: new memory each time would take twice the time
 
     def read() -> bytes:
-        with reading:
-            add_words(words, half, sums)
-            return sums.tobytes() + rest()
+        try:
+            sums = free.pop()  # no lock, which another thread, a signal's handler or a forked process would wait for
+        except IndexError:
+            sums = np.empty(shape, np.int64)
+        add_words(words, half, sums)
+        found = sums.tobytes() + rest_of_words()
+        free.append(sums)
+        return found
 
     return read
