@@ -300,21 +300,16 @@ def rest(born: int) -> bool:
     """
     global resting
     DUE.clear()
-    if not is_all_at_rest() or not is_at_rest():
+    if len(RESTING) + len(LENT) != len(EXPOSED) or not is_at_rest():
         if not is_little():
             stir()
         if not calm or not mark_all(born):
             return False
     ALERT.clear()
     resting = True
-    if not is_all_at_rest():
+    if len(RESTING) + len(LENT) != len(EXPOSED):
         stir()
     return resting
-
-
-def is_all_at_rest() -> bool:
-    """Whether no memory is exposed that `is_at_rest` does not compare."""
-    return len(RESTING) + len(LENT) == len(EXPOSED)
 
 
 def is_little() -> bool:
@@ -324,9 +319,9 @@ def is_little() -> bool:
 
 def is_at_rest() -> bool:
     """Whether the memory that has stayed as it is still is so."""
-    return all(starmap(eq, list(RESTING.values()))) and (
-        not LENT or all(mark == array() for mark, array in list(LENT.values()))
-    )
+    if LENT and not all(mark == array() for mark, array in list(LENT.values())):
+        return False
+    return all(starmap(eq, list(RESTING.values())))
 
 
 def mark_all(born: int) -> bool:
@@ -366,19 +361,22 @@ def compare() -> None:
     quiet_since = aliasing.tick()
     if YOUNG:
         claim_young()
-    regions = {kept.region for kept in list(MARKED.values())} if MARKED else ()
-    unchanged = is_at_rest() and all(map(Region.is_unchanged, regions))
-    if not unchanged:
+    if not is_at_rest() or (MARKED and not are_as_marked()):
         aliasing.latest = quiet_since
         stir()
     calm += 1
     if resting:
         resting = False
         ALERT.append(True)
-    if calm > CALM:
+    if calm > CALM and (KEPT or HANDED_OUT):
         DUE[:] = [True]
     if not EXPOSED:
         ALERT.clear()
+
+
+def are_as_marked() -> bool:
+    """Whether what nodes have kept since the last walk is as it was."""
+    return all(map(Region.is_unchanged, {kept.region for kept in list(MARKED.values())}))
 
 
 def settle() -> None:
