@@ -8,6 +8,7 @@ import pellucid as torch
 from explorer_chromium import NARROW
 from pellucid import nn
 from pellucid.explorer import Training, examples, explore
+from pellucid.explorer.graph import number
 
 SET = "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')); }"
 
@@ -40,12 +41,29 @@ def test_every_parameter_has_its_small_curves(opened, gallery):
 
 def test_two_runs_stand_side_by_side(opened, gallery):
     tab = opened(f"{gallery}#example=xor")
+    training = next(each for each in examples() if each["id"] == "xor")["training"]
+    ends = [number(float(run["loss"][-1])) for run in (training, training["other"])]  # their digits are the machine's
     said = tab.inner_text(".training")
-    assert "rate 0.2 against rate 0.05: the losses first differ at step 1; they end at 1.69e-7 and 0.0772." in said
+    assert f"rate 0.2 against rate 0.05: the losses first differ at step 1; they end at {ends[0]} and {ends[1]}." in said
     assert tab.locator(".training-curves .curves >> nth=0").locator(".curve").count() == 2
     assert tab.locator("figure.compared canvas[aria-label='difference of W1']").count() == 1
     tab.locator(".training-bar input").evaluate(SET, 0)
     assert "loss 1.084 (rate 0.05: 1.084)" in tab.inner_text(".training-said")
+
+
+def test_the_text_that_compares_two_runs(opened, tmp_path):
+    w = torch.tensor(3.0, requires_grad=True)
+    runs = []
+    for name, losses in (("slow", (1.5, 0.25, 0.0771981)), ("fast", (1.5, 0.25, 1.68965e-7)), ("fast", (1.5, 0.25))):
+        runs.append(Training({"w": w}, name=name))
+        for loss in losses:
+            runs[-1].step(loss)
+    for shown, text in (
+        (runs[:2], "slow against fast: the losses first differ at step 2; they end at 0.0772 and 1.69e-7."),
+        (runs[1:], "fast and fast have the same loss at all 2 steps."),
+    ):
+        tab = opened(explore(w * w, training=shown).save_html(tmp_path / "runs.html").as_uri())
+        assert text in tab.inner_text(".training")
 
 
 def test_a_run_alone_and_one_that_broke(opened, tmp_path):
