@@ -18,7 +18,10 @@ def numbers(version: Any) -> tuple[int, ...]:
     found = re.match(r"\d+(\.\d+)*", text)
     if found is None:
         raise ValueError(f"{version!r} is not a version")
-    return tuple(map(int, re.sub(r"(\.0+)+$", "", found[0]).split(".")))
+    given = [int(number) for number in found[0].split(".")]
+    while len(given) > 1 and given[-1] == 0:
+        given.pop()
+    return tuple(given)
 
 
 def _compared(name: str, operator: Callable[[Any, Any], bool]) -> Any:

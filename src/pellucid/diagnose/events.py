@@ -23,7 +23,7 @@ from pellucid.diagnose.finding import Spot
 
 ORDER = attrgetter("order")
 FLOAT = np.dtype(np.float32)
-ASSIGNED = re.compile(r"([\w.]+) = ")
+ASSIGNED = re.compile(r"(?<![\w.])([\w.]++) = ")
 SMALL = 2048  # elements of an array that is measured together with others
 ndarray, isfinite, sqrt = np.ndarray, math.isfinite, math.sqrt  # asked for with every operation
 

@@ -119,7 +119,7 @@ def says_it(text: str, operation: str) -> str:
     try:
         tree: Any = ast.parse(text, mode="eval").body
     except SyntaxError:
-        return "infix" if re.match(r"[\w.\[\]]+ *\S+= ", text) else ""
+        return "infix" if re.match(r"[\w.\[\]]++ *+\S+= ", text) else ""
     if isinstance(tree, (ast.BinOp, ast.UnaryOp)):
         return "infix"
     if isinstance(tree, ast.Subscript):

@@ -244,7 +244,7 @@ STABLE = (
     (re.compile(rf"torch\.log\({ONE} \+ torch\.exp\(([\w.]+)\)\)"), r"F.softplus(\1)"),
     (re.compile(rf"\({ONE} \+ ([\w.]+)\.exp\(\)\)\.log\(\)"), r"F.softplus(\1)"),
     (re.compile(r"torch\.log1p\(torch\.exp\(([\w.]+)\)\)"), r"F.softplus(\1)"),
-    (re.compile(r"\b([\w.]+)\.exp\(\)\.log1p\(\)"), r"F.softplus(\1)"),
+    (re.compile(r"(?<![\w.])([\w.]+)\.exp\(\)\.log1p\(\)"), r"F.softplus(\1)"),
     (re.compile(rf"{ONE} / \({ONE} \+ torch\.exp\(-([\w.]+)\)\)"), r"torch.sigmoid(\1)"),
     (re.compile(rf"{ONE} / \({ONE} \+ \(-([\w.]+)\)\.exp\(\)\)"), r"torch.sigmoid(\1)"),
 )

@@ -11,7 +11,7 @@ from pellucid.lab.reading import LabError
 from pellucid.serialization.atomic import write_bytes
 
 STATE = ".pellucid-lab.json"
-NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 
 
 @dataclass(slots=True)

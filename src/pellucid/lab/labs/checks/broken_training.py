@@ -16,7 +16,7 @@ from pellucid.lab.labs.running import Work
 criteria = Criteria()
 SECTIONS = ("Symptom", "Measurements", "First bad step", "Cause", "Fix", "Regression test")
 VAGUE = re.compile(r"\b(unstable|instability|somehow|for some reason|random(ly)?|weird|strange)\b", re.IGNORECASE)
-NUMBER = re.compile(r"-?\d+\.?\d*(?:e[-+]?\d+)?", re.IGNORECASE)
+NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:e[-+]?\d+)?", re.IGNORECASE)
 HEADING = re.compile(r"^##[^\S\n]++(\S.*)$", re.MULTILINE)
 BELOW_ZERO = re.compile(r"negative|below (0|zero)|less than (0|zero)|< ?0")
 LIMIT = 20.0  # seconds for one run of the learner's script
