@@ -296,6 +296,31 @@ def test_lines_without_end(server):
         assert status in (414, 431)
 
 
+@pytest.mark.parametrize(
+    "line", [b"", b" ", b"\x00", b"\xff\xfe", b"GET", b"GET /", b"POST /", b"GET / HTTP", b"GET / HTTP/9.9", b"GET / HTTP/1.-1",
+             b"GET / HTTP/0.9", b"PRI * HTTP/2.0", b"a b c d"],
+)  # fmt: skip
+def test_a_line_that_is_no_request_is_told_so_with_a_status_and_our_headers(server, line):
+    with connected(server) as client:
+        client.sendall(line + b"\r\n\r\n")
+        got = client.makefile("rb").read()
+    head, _, body = got.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.0 ") and int(head.split()[1]) in (400, 403, 505)
+    assert b"\r\nX-Content-Type-Options: nosniff\r\n" in head
+    assert not body or json.loads(body)["error"]
+
+
+def test_a_connection_that_made_room_does_not_come_back(server):
+    """It would be counted again while others are: who looks for the slowest of them would be told they changed."""
+    with connected(server) as client:
+        client.sendall("\r\n".join([*question(server, "Content-Length: 1000"), "", ""]).encode())
+        while not server.http.waiting:
+            time.sleep(0.01)
+        server.http.waiting.clear()
+        assert read(client)[0] == 408
+        assert not server.http.waiting
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=200), st.booleans())
 def test_any_bytes_are_answered_or_closed(running, data, as_body):
@@ -306,7 +331,7 @@ def test_any_bytes_are_answered_or_closed(running, data, as_body):
         got = b""
         while block := client.recv(65536):
             got += block
-    assert got.startswith(b"HTTP/1.0 ") if as_body else True
+    assert got.startswith(b"HTTP/1.0 ") if as_body else got.startswith((b"HTTP/1.0 ", b"")[: 1 + (not data)])
     assert b"Traceback" not in got
 
 

@@ -126,6 +126,12 @@ class _Http(ThreadingHTTPServer):
             return self.shutdown_request(request)
         return super().process_request(request, client_address)
 
+    def wait_for(self, request: Any, is_client: bool) -> None:
+        """Note who is waited for; a connection that had to make room stays gone."""
+        with self.lock:
+            if request in self.waiting:
+                self.waiting[request] = is_client
+
     def shutdown_request(self, request: Any) -> None:
         with self.lock:
             self.waiting.pop(request, None)
@@ -188,8 +194,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.raw_requestline = self.rfile.readline(LONGEST_LINE + 1)
         if len(self.raw_requestline) > LONGEST_LINE:
             return self._answer(HTTPStatus.REQUEST_URI_TOO_LONG, b"", "text/plain")
-        if not self.raw_requestline or not self.parse_request():
+        if not self.raw_requestline:
             return None
+        if not self.parse_request():
+            return self._trouble(HTTPStatus.BAD_REQUEST, "this is no request")
         self.close_connection = True
         try:
             refused = self._refusal()
@@ -201,7 +209,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _linger(self) -> None:
         """To close with unread bytes would reset the connection, and lose the answer."""
-        self.server.waiting[self.connection] = True
+        self.server.wait_for(self.connection, is_client=True)
         self.connection.shutdown(socket.SHUT_WR)
         unread = _Until(self.connection, time.monotonic() + LINGER)
         with suppress(TimeoutError):
@@ -245,7 +253,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(length)
         if len(body) < length:
             return self._trouble(HTTPStatus.BAD_REQUEST, f"the body ends after {len(body)} of {length} bytes")
-        self.server.waiting[self.connection] = False
+        self.server.wait_for(self.connection, is_client=False)
         try:
             told = json.dumps(self.server.answers(what, json.loads(body)), allow_nan=False)
         except (ValueError, TypeError) as error:
@@ -264,12 +272,17 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         return int(text) if len(text) <= 9 else 10**9
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the base class cannot read is refused as everything else is."""
+        self._trouble(HTTPStatus(code), message or "this is no request")
+
     def _trouble(self, status: HTTPStatus, why: str) -> None:
         if not self.answered:
             self._answer(status, json.dumps({"error": why}).encode(), "application/json")
 
     def _answer(self, status: HTTPStatus, body: bytes, kind: str) -> None:
         self.answered = True
+        self.request_version = "HTTP/1.0"  # whatever was asked in: an answer of 0.9 would have no status
         self.connection.settimeout(self.server.seconds)  # to take the answer, all of it
         self.send_response(status)
         for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **HEADERS}.items():
