@@ -152,6 +152,19 @@ def test_an_item_that_unpickles_with_an_error():
         assert part in text
 
 
+class Ends:
+    """Would end the program where it is unpickled."""
+
+    def __reduce__(self):
+        return sys.exit, (4,)
+
+
+def test_an_item_that_ends_the_program_where_it_is_unpickled():
+    text = error_of(DataLoader(Failing(lambda i: Ends()), 2, num_workers=2, collate_fn=as_list), RuntimeError)
+    for part in ("items 4, 5", "worker process 0", "SystemExit: 4"):
+        assert part in text
+
+
 @pytest.mark.parametrize("index", [threading.Lock(), lambda: 0, Breaks(ValueError)], ids=["lock", "lambda", "breaks"])
 def test_an_index_that_cannot_be_pickled(index):
     text = error_of(DataLoader(Failing(lambda i: i), sampler=[0, 1, 2, 3, index], num_workers=1))

@@ -341,7 +341,7 @@ class Workers(Pass):
         while not (ready := wait(self._readers, POLL_SECONDS)):
             self._check_workers()
             if self._timeout and time.monotonic() - start > self._timeout:
-                raise self._end(f"DataLoader timed out after {self._timeout} seconds")
+                raise self._end(self._told_late())
         for reader in ready:
             self._read(reader)
 
@@ -384,6 +384,16 @@ class Workers(Pass):
             memory * killed + "run with num_workers=0 to see the error in this process",
         )
 
+    def _told_late(self) -> str:
+        """What is known of a batch that did not come in time."""
+        worker, indices = self._waiting[self._next_out]
+        return explain(
+            f"DataLoader timed out after {self._timeout} seconds",
+            str(here()),
+            f"worker {worker} (pid {self._processes[worker].pid}) did not give {named(indices)}",
+            "a larger timeout=, or num_workers=0 to see where it hangs",
+        )
+
     def _end(self, why: str) -> RuntimeError:
         """End the workers; whoever asks for more is told why there is none."""
         if self._error is None:
@@ -417,7 +427,9 @@ def unpacked(answer: bytes, worker: int, indices: Any) -> Any:
     """What a worker sent after the number of the batch; an error in the making of it is one of the worker's."""
     try:
         return pickle.loads(memoryview(answer)[NUMBER.size :])
-    except Exception as error:
+    except KeyboardInterrupt:  # of this process: the batch is still there for who goes on
+        raise
+    except BaseException as error:
         return Failure.of(error, f"unpickling what DataLoader worker process {worker} sent for {named(indices)}")
 
 
