@@ -297,8 +297,8 @@ def test_lines_without_end(server):
 
 
 @pytest.mark.parametrize(
-    "line", [b"", b" ", b"\x00", b"\xff\xfe", b"GET", b"GET /", b"POST /", b"GET / HTTP", b"GET / HTTP/9.9", b"GET / HTTP/1.-1",
-             b"GET / HTTP/0.9", b"PRI * HTTP/2.0", b"a b c d"],
+    "line", [b"", b" ", b"\x00", b"\xff\xfe", b"GET", b"GET /", b"POST /", b"GET / HTTP", b"GET / HTTP/9.9",
+             b"GET / HTTP/1.-1", b"GET / HTTP/0.9", b"PRI * HTTP/2.0", b"a b c d"],
 )  # fmt: skip
 def test_a_line_that_is_no_request_is_told_so_with_a_status_and_our_headers(server, line):
     with connected(server) as client:

@@ -24,7 +24,8 @@ PIECES = [
     "a", "_", "1", " ", "\n", "\t", ",", ";", "=", ":", ".", "-", "+", "e", "`", "\\", "#", "q-", "## ", "## a ", "a ",
     "a=", "a= ", "= ", "1,", "1.", "1e", "(", "[", "*", "é", "a\n", " \n", "##", "##\n", "## \n", "a b", "{", "{a",
     "a:", "grad>", "//", "/**", "Backward", "Backward1", "aA", "\r\n", "\u2028", "less than ", "below ", "random", "· ",
-    ".0", "0.", "a.", "a[", "[a]", "[ ", "np.a(", "float(a", "torch.", "tensor([a", ".exp()", "1 / (1 + ", "['lr'", "a_1",
+    ".0", "0.", "a.", "a[", "[a]", "[ ", "np.a(", "float(a", "torch.", "tensor([a", ".exp()", "1 / (1 + ", "['lr'",
+    "a_1",
 ]  # fmt: skip
 HOSTILE = [
     start + piece * (SIZE // len(piece)) + end for piece in PIECES for start in ("", "## a", "a") for end in ("", "!")
@@ -38,8 +39,8 @@ CALLS = ("compile", "match", "search", "fullmatch", "split", "sub", "subn", "fin
 def calls_of_re(file):
     """Where a file gives a pattern to `re`."""
     for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CALLS:
-            if isinstance(node.func.value, ast.Name) and node.func.value.id == "re":
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="re"), attr=called)) if called in CALLS:
                 yield node
 
 
