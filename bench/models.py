@@ -27,8 +27,9 @@ def training(optimizer, loss_of: Callable[[], object]) -> Step:
 
 # ---- where the data comes from ---------------------------------------------------------------------------
 
-OWN, SHARED, LOADED = "tensors", "from_numpy", "DataLoader"
+OWN, SHARED, WHOLE, LOADED = "tensors", "from_numpy", "from_numpy, parameters too", "DataLoader"
 LOADED_BATCHES = 8
+HELD: list[numpy.ndarray] = []  # as a program holds what it made, and may write to it
 
 
 def batches(torch, inputs: int, classes: int, batch: int, data: str) -> Iterator:
@@ -36,9 +37,18 @@ def batches(torch, inputs: int, classes: int, batch: int, data: str) -> Iterator
     if data == OWN:
         return repeat((torch.randn(batch, inputs), torch.randint(classes, (batch,))))
     generator, count = numpy.random.default_rng(0), batch * (LOADED_BATCHES if data == LOADED else 1)
-    x = torch.from_numpy(generator.standard_normal((count, inputs), numpy.float32))
-    y = torch.from_numpy(generator.integers(classes, size=count))
-    return repeat((x, y)) if data == SHARED else _loaded(torch, x, y, batch)
+    arrays = generator.standard_normal((count, inputs), numpy.float32), generator.integers(classes, size=count)
+    HELD.extend(arrays)
+    x, y = (torch.from_numpy(array) for array in arrays)
+    return _loaded(torch, x, y, batch) if data == LOADED else repeat((x, y))
+
+
+def parameters_from_numpy(torch, model) -> None:
+    """Let a model compute with parameters that NumPy made."""
+    for parameter in model.parameters():
+        array = parameter.detach().numpy().copy()
+        HELD.append(array)
+        parameter.data = torch.from_numpy(array)
 
 
 def _loaded(torch, x, y, batch: int) -> Iterator:
@@ -56,6 +66,8 @@ def mlp(torch, sizes: tuple[int, ...], batch: int, kind: str = "SGD", data: str 
     nn = torch.nn
     layers = [layer for a, b in pairwise(sizes) for layer in (nn.Linear(a, b), nn.ReLU())][:-1]
     model = nn.Sequential(*layers)
+    if data == WHOLE:
+        parameters_from_numpy(torch, model)
     optimizer = {
         "SGD": lambda: torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9),
         "Adam": lambda: torch.optim.Adam(model.parameters(), lr=1e-3),
@@ -337,5 +349,5 @@ STEPS: dict[str, tuple[float, Callable[..., Step]]] = {
 FROM_DATA = {
     f"{name}, {data}": functools.partial(mlp, sizes=sizes, batch=batch, data=data)
     for name, sizes, batch in (("MLP 2-8-2", (2, 8, 2), 4), ("MLP 784-256-256-10", (784, 256, 256, 10), 64))
-    for data in (OWN, SHARED, LOADED)
+    for data in (OWN, SHARED, WHOLE, LOADED)
 }

@@ -23,12 +23,14 @@ def chain(torch, shape: tuple[int, ...], situation: str = OWN) -> Step:
     """21 multiplications and additions, a sum, and the backward pass through all of them."""
     generator = numpy.random.default_rng(0)
     # Near one and near zero: twenty-one steps must neither overflow nor sink into slow denormal numbers.
-    arrays = [low + width * generator.random(shape) for low, width in ((0.5, 1.0), (0.95, 0.1), (0.0, 0.1))]
+    ranges = ((0.5, 1.0), (0.95, 0.1), (0.0, 0.1))
+    arrays = [numpy.asarray(low + width * generator.random(shape), numpy.float32) for low, width in ranges]
     make = torch.from_numpy if situation == SHARED else torch.tensor
-    x, w, b = (make(numpy.asarray(array, numpy.float32)).requires_grad_() for array in arrays)
-    beside = torch.from_numpy(numpy.ones(3, numpy.float32)) if situation == BESIDE else None
+    x, w, b = (make(array).requires_grad_() for array in arrays)
+    unrelated = numpy.ones(3, numpy.float32)
+    beside = torch.from_numpy(unrelated) if situation == BESIDE else None
 
-    def step(_alive=beside):
+    def step(_alive=(arrays, unrelated, beside)):  # as in a program: what it made it still holds, and may write to
         x.grad = w.grad = b.grad = None
         y = x
         for _ in range(CHAIN_OPS // 2):
