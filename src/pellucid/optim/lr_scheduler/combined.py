@@ -41,6 +41,7 @@ class _Combined(LRScheduler):
         schedulers = state.pop("_schedulers")
         return {**state, "_schedulers": [scheduler.state_dict() for scheduler in schedulers]}
 
+    @all_or_nothing
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         state = dict(state_dict)
         for scheduler, saved in zip(self._schedulers, state.pop("_schedulers"), strict=True):

@@ -98,6 +98,10 @@ class CyclicLR(_WithMomentum):
                 self._set_momentum(group, high - (high - low) * height * reach)
         return [low + (high - low) * height * reach for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
 
+    def _callables(self) -> list[Any]:
+        function = self._scale_fn_custom
+        return [] if function is None or isinstance(function, FunctionType) else [function]
+
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer; of a callable object its attributes, of a function nothing."""
         state = super().state_dict()
@@ -105,6 +109,7 @@ class CyclicLR(_WithMomentum):
         kept = None if function is None or isinstance(function, FunctionType) else function.__dict__.copy()
         return {**state, "_scale_fn_custom": kept}
 
+    @all_or_nothing
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         state = dict(state_dict)
         attributes = state.pop("_scale_fn_custom")

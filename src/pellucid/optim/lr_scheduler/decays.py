@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
 
-from pellucid.optim.lr_scheduler.scheduler import LRScheduler, Multiplied, values_of
+from pellucid.optim.lr_scheduler.scheduler import LRScheduler, Multiplied, all_or_nothing, values_of
 from pellucid.optim.optimizer import Optimizer
 
 Function = Callable[[int], float]
@@ -29,12 +29,16 @@ class _OfFunctions(LRScheduler):
                 raise TypeError(f"lr_lambda should be a function, but got {type(function).__name__}")
         super().__init__(optimizer, last_epoch)
 
+    def _callables(self) -> list[Any]:
+        return [function for function in self.lr_lambdas if not isinstance(function, FunctionType)]
+
     def state_dict(self) -> dict[str, Any]:
         state = super().state_dict()
         functions = state.pop("lr_lambdas")
         kept = [None if isinstance(function, FunctionType) else function.__dict__.copy() for function in functions]
         return {**state, "lr_lambdas": kept}
 
+    @all_or_nothing
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         state = dict(state_dict)
         for function, attributes in zip(self.lr_lambdas, state.pop("lr_lambdas"), strict=True):

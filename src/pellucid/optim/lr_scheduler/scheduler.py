@@ -105,10 +105,14 @@ class LRScheduler:
     def _as_it_is(self) -> list[Call]:
         """The calls that make the scheduler and the options of its optimizer what they are now."""
         calls: list[Call] = []
-        for kept in (self.__dict__, *self.optimizer.param_groups):
+        for kept in (self.__dict__, *map(vars, self._callables()), *self.optimizer.param_groups):
             calls += [(kept.clear,), (kept.update, kept.copy())]
         rates = [group["lr"] for group in self.optimizer.param_groups]
         return calls + as_they_are([lr for lr in rates if isinstance(lr, Tensor)])
+
+    def _callables(self) -> list[Any]:
+        """The user's objects that the schedule calls: their attributes are saved and loaded with it."""
+        return []
 
     def _check_order(self) -> None:
         if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
@@ -163,6 +167,7 @@ class LRScheduler:
         """
         return {name: value for name, value in self.__dict__.items() if name != "optimizer"}
 
+    @all_or_nothing
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a saved state; the optimizer's own state is loaded apart, after this."""
         self.__dict__.update(state_dict)
