@@ -181,16 +181,18 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     if not layers:
         return
     momenta, was_training = [layer.momentum for layer in layers], model.training
-    for layer in layers:
-        layer.reset_running_stats()
-        layer.momentum = None  # all batches weigh the same
-    model.train()
-    for batch in loader:
-        batch = batch[0] if isinstance(batch, (list, tuple)) else batch
-        model(batch if device is None else batch.to(device))
-    for layer, momentum in zip(layers, momenta, strict=True):
-        layer.momentum = momentum
-    model.train(was_training)
+    try:
+        for layer in layers:
+            layer.reset_running_stats()
+            layer.momentum = None  # all batches weigh the same
+        model.train()
+        for batch in loader:
+            batch = batch[0] if isinstance(batch, (list, tuple)) else batch
+            model(batch if device is None else batch.to(device))
+    finally:  # Ctrl-C leaves unfinished statistics, but a model that goes on as it was told to
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.momentum = momentum
+        model.train(was_training)
 
 
 class SWALR(LRScheduler):
