@@ -307,6 +307,21 @@ def test_vectors_on_both_sides_of_the_threshold(dtype: Any, size: int) -> None:
         np.testing.assert_allclose(scaled, dtype(-3) * x, close)
 
 
+def test_threads_of_scipy_for_the_vectors_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small parameters have their momentum in one vector, for which OpenBLAS would wake its threads."""
+    chosen: list[int] = []
+    monkeypatch.setattr(blas, "scipy_threads", lambda: (lambda: 2, chosen.append))
+    for count, shape, expected in ((30, (20, 20), [1, 2]), (1, (100, 100), [1, 2]), (3, (20, 20), [])):
+        parameters = [pellucid.zeros(shape, requires_grad=True) for _ in range(count)]
+        for p in parameters:
+            p.grad = pellucid.ones(shape)
+        optimizer = pellucid.optim.SGD(parameters, momentum=0.9)
+        optimizer.step()
+        chosen.clear()
+        optimizer.step()
+        assert chosen == expected
+
+
 @pytest.mark.parametrize("dtype", [pellucid.float16, pellucid.bfloat16])
 def test_triangular_systems_of_sixteen_bits(dtype: Any) -> None:
     a, b = pellucid.tensor([[2.0, 0.0], [1.0, 4.0]], dtype=dtype), pellucid.tensor([[2.0], [9.0]], dtype=dtype)

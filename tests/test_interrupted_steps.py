@@ -16,7 +16,7 @@ import pytest
 import pellucid as torch
 from interrupts import Interrupter, bits, everywhere
 from pellucid import nn, optim
-from pellucid.core import modes
+from pellucid.core import commit, modes
 
 SOAK = bool(os.environ.get("PELLUCID_SOAK"))
 END = 150  # instructions
@@ -221,6 +221,34 @@ def with_gradients(act):
     return make
 
 
+def watched(make):
+    """The same while somebody looks at every operation: then NumPy is not called behind their back."""
+
+    def act(inner):
+        with torch.autograd.detect_anomaly():
+            inner()
+
+    def made(steps):
+        subject = make(steps)
+        return Other(lambda: modes.apart(act, subject.act), subject.changed)
+
+    return made
+
+
+def twice(kind, **options):
+    def make(steps):
+        p, q = (numbers(np.random.default_rng(i), 2, 3).requires_grad_() for i in range(2))
+        with pytest.warns(UserWarning, match="duplicate parameters"):
+            optimizer = kind([p, q, p], lr=0.1, **options)
+        for step in range(steps + 1):
+            p.grad, q.grad = (numbers(np.random.default_rng(step + i), 2, 3) for i in range(2))
+            if step < steps:
+                optimizer.step()
+        return Other(optimizer.step, lambda: [p, q, optimizer.state_dict()])
+
+    return make
+
+
 def unscaling(steps):
     subject, scaler = Step("Adam", steps), torch.amp.GradScaler("cpu", init_scale=4.0)
     return Other(
@@ -248,6 +276,29 @@ def loading(steps):
     return Other(lambda: subject.optimizer.load_state_dict(saved), subject.optimizer.state_dict)
 
 
+class Halving:
+    def __init__(self, base):
+        self.base = base
+
+    def __call__(self, epoch):
+        return self.base**epoch
+
+
+def loading_a_scheduler(kind):
+    def make(steps):
+        def made():
+            return kind(optim.SGD([torch.zeros(1)], lr=1.0))
+
+        saved, scheduler = made(), made()
+        saved.optimizer.step()
+        for _ in range(steps + 1):
+            saved.step()
+        saved = saved.state_dict()
+        return Other(lambda: scheduler.load_state_dict(saved), scheduler.state_dict)
+
+    return make
+
+
 def loading_a_module(steps):
     model, saved = (nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)) for _ in range(2))
     fill(model, 1)
@@ -271,6 +322,9 @@ OTHERS = {
     "ReduceLROnPlateau": scheduled(optim.lr_scheduler.ReduceLROnPlateau, patience=0),
     "SequentialLR": scheduled(sequence),
     "ChainedScheduler": scheduled(chain),
+    "a parameter twice, SGD": twice(optim.SGD, momentum=0.9),
+    "a parameter twice, Adam": twice(optim.Adam),
+    "a parameter twice, Muon": twice(optim.Muon),
     "clip_grad_norm_": with_gradients(lambda subject: nn.utils.clip_grad_norm_(subject.params, 0.1)),
     "clip_grad_value_": with_gradients(lambda subject: nn.utils.clip_grad_value_(subject.params, 0.1)),
     "zero_grad": with_gradients(lambda subject: subject.optimizer.zero_grad()),
@@ -278,8 +332,13 @@ OTHERS = {
     "GradScaler.unscale_": unscaling,
     "GradScaler.update": updating,
     "load_state_dict": loading,
+    "SequentialLR.load_state_dict": loading_a_scheduler(sequence),
+    "ChainedScheduler.load_state_dict": loading_a_scheduler(chain),
+    "LambdaLR.load_state_dict": loading_a_scheduler(lambda o: optim.lr_scheduler.LambdaLR(o, Halving(0.5))),
     "load_state_dict of a module": loading_a_module,
 }
+WRITERS = ("clip_grad_norm_", "clip_grad_value_", "zero_grad to zero", "GradScaler.unscale_", "SWA", "EMA")
+OTHERS |= {f"{name}, watched": watched(OTHERS[name]) for name in WRITERS}
 
 
 SHORT = ("zero_grad", "GradScaler.update")
@@ -350,6 +409,46 @@ def test_no_memory(name):
         came = Interrupter(at, "line", MemoryError)(subject.act)
         assert subject.bits() in (before, after)
         at += STRIDE
+
+
+@pytest.mark.parametrize("name", ["Adam", "SGD momentum", "SGD", "RAdam"])
+@pytest.mark.parametrize("steps", [0, 2], ids=["first", "later"])
+def test_memory_is_looked_for_before_the_first_write(name, steps, monkeypatch):
+    """A ufunc makes an iterator, a dictionary grows: by then the parameters must not be half written."""
+
+    def refuse(*_):
+        raise MemoryError
+
+    subject = Step(name, steps)
+    before = subject.bits()
+    with monkeypatch.context() as patch:
+        patch.setattr(commit.np, "empty", lambda *args: refuse() if args == (commit.ROOM,) else np.zeros(*args))
+        with pytest.raises(MemoryError):
+            subject.act()
+    assert subject.bits() == before
+
+    class Full(type(subject.optimizer.state)):
+        update = refuse
+
+    subject = Step(name, 0)
+    subject.optimizer.state = Full(dict)
+    before = subject.bits()
+    if name != "SGD":  # which has no state
+        with pytest.raises(MemoryError):
+            subject.act()
+        assert subject.bits() == before
+
+
+def test_an_interrupt_of_update_bn_leaves_the_layers_as_they_were_told_to_be():
+    model = nn.Sequential(nn.BatchNorm1d(2, momentum=0.3)).eval()
+
+    def batches():
+        yield torch.ones(3, 2)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        optim.swa_utils.update_bn(batches(), model)
+    assert model[0].momentum == 0.3 and not model.training
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pellucid.core.aliasing import record_of
-from pellucid.core.blas import AXPY, F32, F64, FEW, axpy_call, scal_call
+from pellucid.core.blas import AXPY, F32, F64, FEW, SCAL, axpy_call, longest, scal_call
 from pellucid.core.commit import Call
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor, wrap
@@ -70,8 +70,8 @@ class Block:
     """Parameters that one run of the kernel updates, with their state, all as flat arrays of real numbers."""
 
     __slots__ = (
-        "blas", "buffers", "calls", "checks", "counters", "dtype", "few", "fresh", "joined", "parameters", "parts",
-        "pool", "shapes", "size", "slots", "staged", "states", "traced", "writes",
+        "blas", "buffers", "calls", "checks", "counters", "dtype", "fresh", "joined", "longest", "parameters", "parts",
+        "pool", "scal", "shapes", "short", "size", "slots", "staged", "states", "traced", "wakes", "writes",
     )  # fmt: skip
 
     calls: list[Call]  # what the step under way will do: the kernel adds to it
@@ -92,8 +92,10 @@ class Block:
                 self.parts.append((flat, flat.size, self.size))
             self.size += flat.size
         self.dtype, self.shapes = flats[0].dtype, [array.shape for array in arrays]
-        self.few = all(size <= FEW for _, size, _ in self.parts)
-        self.blas = None if self.traced else AXPY[self.dtype]
+        self.blas, self.scal = (None, None) if self.traced else (AXPY[self.dtype], SCAL[self.dtype])
+        sizes, self.longest = [size for _, size, _ in self.parts], longest()
+        self.short = max(sizes, default=0) <= self.longest  # SciPy's BLAS takes all parts,
+        self.wakes = any(FEW < size <= self.longest for size in (self.size, *sizes))  # and wakes its threads for one
         self.buffers: dict[int, ndarray] = {}
         # Gradients are joined before anything is written, so each block needs a place for them; it is a small one.
         self.joined = np.empty(self.size, self.dtype) if len(parameters) > 1 else None
@@ -148,6 +150,11 @@ class Block:
                     return False
         return True
 
+    def before(self) -> list[Call]:
+        """The calls that give parameters and state back the values they have now."""
+        arrays = [array for _, array, _, held in self.checks for array in (array, *(memory for _, _, memory in held))]
+        return [(setitem, array, ..., array.copy()) for array in arrays if type(array) is ndarray]
+
     # --- for the kernel: what it reads
 
     def buffer(self, index: int, dtype: np.dtype | None = None) -> ndarray:
@@ -172,7 +179,7 @@ class Block:
         if decay != 0:
             blas = self.blas
             for flat, size, start in self.parts:
-                if blas is not None and self.few:
+                if blas is not None and self.short:
                     self.calls.append((blas, flat, g, size, decay, 0, 1, start))
                 else:
                     self.axpy(decay, flat, g if len(self.parts) == 1 else g[start : start + size])
@@ -234,7 +241,8 @@ class Block:
         if self.blas is None:
             self.calls.append((plain_axpy, a, x, y))
         elif a and y.size:  # BLAS would leave out NaN · 0
-            self.calls.append(axpy_call(a, x, y))
+            size = y.size
+            self.calls.append((self.blas, x, y, size, a) if size <= self.longest else axpy_call(a, x, y))
         else:
             product = self.empty(y.shape, y.dtype)
             self.calls += [(np.multiply, x, a, product), (np.add, y, product, y)]
@@ -242,7 +250,7 @@ class Block:
     def scale(self, a: Any, x: ndarray) -> None:
         """x ← a·x."""
         if self.blas is not None and x.size and a:
-            self.calls.append(scal_call(a, x))
+            self.calls.append((self.scal, a, x) if x.size <= self.longest else scal_call(a, x))
         else:
             self.calls.append((np.multiply, x, a, x))
 
@@ -271,7 +279,7 @@ class Block:
     def add(self, direction: ndarray, factor: Any) -> None:
         """Add a multiple of the kernel's result to the parameters."""
         blas = self.blas
-        if blas is not None and factor and self.few:
+        if blas is not None and factor and self.short:
             calls = self.calls
             for flat, size, start in self.parts:
                 calls.append((blas, direction, flat, size, factor, start))

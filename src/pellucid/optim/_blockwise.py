@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pellucid.core import modes
-from pellucid.core.aliasing import note_writes, tick
+from pellucid.core.aliasing import Write, note_writes, tick
 from pellucid.core.blas import one_thread
 from pellucid.core.commit import Call, together, undoing
 from pellucid.core.inplace import check_memory, check_writable
@@ -65,7 +65,9 @@ class Blockwise(Optimizer):
             self._step_recorded()
             return loss
         calls: list[Call] = []
-        blocks: list[Block] = []
+        writes: list[Write] = []
+        written: list[Tensor] = []
+        wakes, undo = False, None
         new: States = {}
         traced = modes.current().tracer is not None
         try:
@@ -75,18 +77,28 @@ class Blockwise(Optimizer):
                     self._update(block, group)
                     if block.fresh or block.staged:
                         block.finish()
-                    blocks.append(block)
+                    writes += block.writes
+                    written += block.parameters
+                    wakes = wakes or block.wakes
                     if self._repeats:  # the next block may have to begin with what this one leaves
-                        run(calls, traced, block.few)
+                        if undo is None:
+                            before = self._unkept()
+                            undo = undoing(before)
+                        before[:0] = block.before()
+                        run(calls, traced, block.wakes)
                         calls.clear()
             if new:
-                calls += self._kept(new)
-            note_writes([write for block in blocks for write in block.writes], self._name)
-            run(calls, traced, False not in [block.few for block in blocks])
+                calls[:0] = self._kept(new)  # first: a dictionary that grows may find no memory
+            note_writes(writes, self._name)
+            run(calls, traced, wakes)
+        except BaseException:
+            if undo is not None:
+                undo()
+            raise
         finally:
             calls.clear()  # it holds the gradients
         if modes.MODE.get() is not None:
-            tell_written([p for block in blocks for p in block.parameters], self._name)
+            tell_written(written, self._name)
         return loss
 
     def _step_recorded(self) -> None:
@@ -102,7 +114,7 @@ class Blockwise(Optimizer):
                     block = RecordedBlock(p, state, self._slots(group), self._counters(), self._name, blocks)
                     block.fresh = fresh
                     self._update(block, options)
-                    run(block.calls, traced=True, few=True)
+                    run(block.calls, traced=True, wakes=False)
                     blocks.append(block)
             undo = undoing([*(call for block in blocks for call in block.before()), *self._unkept()])
             try:
@@ -134,8 +146,9 @@ class Blockwise(Optimizer):
         plan = self._plans.get(index)
         slots = self._slots(group)
         if plan is None or plan.slots != slots or not plan.is_for(group["params"]):
-            plan = self._plans[index] = Plan(group["params"], slots, self.joins)
-            self._repeats = any(plan.repeats for plan in self._plans.values())
+            plan = Plan(group["params"], slots, self.joins)
+            self._repeats = any(each.repeats for each in {**self._plans, index: plan}.values())
+            self._plans[index] = plan  # last: an interrupt before it leaves nothing to be relied upon
         ready = []
         for i, block in enumerate(plan.blocks):
             if block is not None and not traced and block.is_current(self.state):
@@ -218,16 +231,16 @@ def _filled(shape: tuple[int, ...], dtype: np.dtype, value: float) -> ndarray:
     return np.full(shape, complex(value, value) if dtype in REAL else value, dtype)
 
 
-def run(calls: list[Call], traced: bool, few: bool) -> None:
+def run(calls: list[Call], traced: bool, wakes: bool) -> None:
     """Run the calls of a step; those that a capture writes down, or that are recorded, are calls of Python.
 
-    `few`: no parameter has so many elements that BLAS would wake its threads.
+    `wakes`: among them is a vector so long that SciPy's BLAS would wake its threads.
     """
     if traced:
         for function, *arguments in calls:
             function(*arguments)
     else:
-        together(calls if few else one_thread.around(calls))
+        together(one_thread.around(calls) if wakes else calls)
 
 
 class Plan:
