@@ -92,7 +92,8 @@ class Block:
                 self.parts.append((flat, flat.size, self.size))
             self.size += flat.size
         self.dtype, self.shapes = flats[0].dtype, [array.shape for array in arrays]
-        self.blas, self.scal = (None, None) if self.traced else (AXPY[self.dtype], SCAL[self.dtype])
+        self.blas = None if self.traced else AXPY[self.dtype]
+        self.scal = None if self.traced else SCAL[self.dtype]
         sizes, self.longest = [size for _, size, _ in self.parts], longest()
         self.short = max(sizes, default=0) <= self.longest  # SciPy's BLAS takes all parts,
         self.wakes = any(FEW < size <= self.longest for size in (self.size, *sizes))  # and wakes its threads for one

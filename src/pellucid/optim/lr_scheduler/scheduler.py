@@ -105,7 +105,8 @@ class LRScheduler:
     def _as_it_is(self) -> list[Call]:
         """The calls that make the scheduler and the options of its optimizer what they are now."""
         calls: list[Call] = []
-        for kept in (self.__dict__, *map(vars, self._callables()), *self.optimizer.param_groups):
+        parts: list[dict[str, Any]] = [each.__dict__ for each in (self, *self._callables())]
+        for kept in parts + self.optimizer.param_groups:
             calls += [(kept.clear,), (kept.update, kept.copy())]
         rates = [group["lr"] for group in self.optimizer.param_groups]
         return calls + as_they_are([lr for lr in rates if isinstance(lr, Tensor)])
