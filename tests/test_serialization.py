@@ -12,14 +12,15 @@ import textwrap
 import time
 import warnings
 import zipfile
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from functools import reduce
 
 import numpy as np
 import pytest
 
 import pellucid
-from pellucid.serialization import DamagedFileError, UnpicklingError, archive, safe_globals, unpickling
+import test_reader_fuzz as reader_fuzz
+from pellucid.serialization import DamagedFileError, UnpicklingError, archive, names, safe_globals, unpickling
 
 SOAK = bool(os.environ.get("PELLUCID_SOAK"))
 
@@ -645,6 +646,72 @@ def test_no_special_name_is_ever_an_attribute_from_a_file(name):
         for kind, value, pickler in attribute_files(name):
             with pytest.raises(UnpicklingError, match="may not be an attribute from a file"):
                 print(kind, loaded(attribute_file(value, pickler)))
+
+
+class Taking:
+    """Takes its attributes out of whatever it is given."""
+
+    def __setstate__(self, state):
+        for each in state if type(state) is tuple else (state,):
+            if each:
+                vars(self).update(each)
+
+
+class Mirrored(dict):
+    """Its items are its attributes."""
+
+    def __new__(cls, *args):
+        made = super().__new__(cls, *args)
+        made.__dict__ = made
+        return made
+
+
+WAYS = {
+    "a dictionary": lambda state: state,
+    "an OrderedDict": OrderedDict,
+    "a Counter": Counter,
+    "pairs": lambda state: list(state.items()),
+    "a pair": lambda state: (OrderedDict(state), None),
+    "slots": lambda state: (None, OrderedDict(state)),
+    "three": lambda state: ({}, {}, state),
+    "parameters": lambda state: {"_parameters": state},
+    "buffers": lambda state: {"_buffers": OrderedDict(state)},
+    "modules": lambda state: {"_modules": list(state.items())},
+}
+
+
+def instruction(value):
+    """The instructions of a pickle that make a value."""
+    return pickle.dumps(value, 2)[2:-1]
+
+
+TABLES = ("parameters", "buffers", "modules")  # their members are attributes of the module
+
+
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [*((Taking, way) for way in WAYS if way not in TABLES), *((pellucid.nn.Linear, way) for way in WAYS)],
+    ids=lambda each: getattr(each, "__name__", each),
+)
+@pytest.mark.parametrize("name", ["__array_interface__", "__array_struct__", "_as_parameter_", "_", 7])
+def test_no_class_that_is_allowed_takes_a_special_name_from_a_file(kind, way, name):
+    """Whatever its __setstate__ makes of a state: NumPy would follow the address."""
+    home = f"c{names.home(kind)}\n{kind.__name__}\n".encode()
+    text = b"\x80\x02" + home + b")\x81" + instruction(WAYS[way]({name: address()})) + b"b."
+    with safe_globals([kind]), pytest.raises(UnpicklingError):
+        loaded(reader_fuzz.archive(text, {}))
+
+
+ITEM = instruction("__array_interface__") + instruction(address())
+
+
+@pytest.mark.parametrize(
+    "rest", [b"}" + ITEM + b"s\x85R", b")R(" + ITEM + b"u", b")\x81" + ITEM + b"s"], ids=["called", "filled", "new"]
+)
+def test_items_that_are_attributes_are_looked_at_when_all_is_filled(rest):
+    home = f"c{Mirrored.__module__}\nMirrored\n".encode()
+    with safe_globals([Mirrored]), pytest.raises(UnpicklingError, match="may not be an attribute from a file"):
+        loaded(reader_fuzz.archive(b"\x80\x02" + home + rest + b".", {}))
 
 
 @pytest.mark.parametrize("name", ["note", "_private", "__half", "half__", "_Class__mangled", "größe", "_metadata"])

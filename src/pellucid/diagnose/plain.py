@@ -92,7 +92,7 @@ def decoded(data: Any, arrays: list[np.ndarray]) -> Any:
 def _dictionary(data: dict[str, Any], arrays: list[np.ndarray]) -> dict[Any, Any]:
     pairs = decoded(data["dict"], arrays)
     made: dict[Any, Any] = {}
-    Keys(lambda steps: None).put(made, [name for name, _ in pairs], [value for _, value in pairs])
+    Keys(lambda steps: None, len(pairs)).put(made, [name for name, _ in pairs], [value for _, value in pairs])
     return made
 
 

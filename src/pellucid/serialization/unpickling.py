@@ -28,9 +28,11 @@ LIMIT = 10_000_000  # instructions, and things on the stack
 MOST_IN_KEY = 100  # parts of a tuple that is a key, and of tuples in it
 PER_BYTE = 10  # steps of work beyond the instructions themselves: a part of a key is one,
 PER_COPY = 5  # and a thing that is copied into another container so many
+MOST_ARGUMENTS = 8  # of what is called with a tuple of arguments for another call
 LETTERS = 4096  # of text that are compared in the time of one step
-AT_ONCE, SLOW = 64, 0.64e-3  # keys that are timed together, and the seconds for which that counts as slow once,
-MOST_SLOW, FEW = 10, 100  # at most so often for one group, and how often in all
+LONGEST_NAME = 200  # letters of an attribute's
+AT_ONCE = 64  # keys that are timed together
+SPARE, SECONDS_PER_BYTE = 0.1, 1e-6  # of the processor, that keys may take
 
 
 class UnpicklingError(pickle.UnpicklingError, RuntimeError):
@@ -60,6 +62,18 @@ def shown(value: Any) -> str:
     return _shown_part(value)
 
 
+def brief(error: Exception) -> str:
+    """An error as a message may tell it; what it would show as well may be all of the file.
+
+    >>> try:
+    ...     (b"\\xff" * 1_000_000).decode()
+    ... except UnicodeDecodeError as error:
+    ...     print(brief(error))
+    UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte
+    """
+    return f"{type(error).__name__}: {str(error)[:200]}"
+
+
 def _shown_part(value: Any) -> str:
     if type(value) in (bool, float, type(None)) or (type(value) is int and value.bit_length() <= 64):
         return repr(value)
@@ -81,9 +95,13 @@ def plain_attributes(state: Any, owner: Any = None) -> dict[str, Any]:
     if type(state) not in (dict, OrderedDict):
         raise UnpicklingError(f"the attributes of an object are {shown(state)}")
     for name in state:
-        if type(name) is not str or not name.isidentifier() or name[0] == name[-1] == "_":
+        if _is_special(name) or len(name) > LONGEST_NAME or not name.isidentifier():
             raise UnpicklingError(f"{shown(name)} may not be an attribute from a file")
     return {name: value for name, value in state.items() if owner is None or not hasattr(owner, name)}
+
+
+def _is_special(name: Any) -> bool:
+    return type(name) is not str or name[:1] == name[-1:] == "_"
 
 
 @dataclass(frozen=True)
@@ -98,14 +116,13 @@ class Keys:
 
     The hashes of numbers and tuples are no secret. A file may choose keys that all have one, or whose hashes differ and
     lead past each other all the same: then each is compared with all before it, or looks for a place behind them. So
-    what is not text goes in by groups whose time is taken: the processor's, not the clock's, and of nothing else. A
-    group of honest keys takes 20 µs; few are slow (a table grows, a thread is moved), and those count little.
+    what is not text goes in by groups whose time is taken: the processor's, not the clock's, and of nothing else. An
+    honest key has two bytes or more and takes 0.3 µs, however many there are; what is left over is for slow machines.
     """
 
-    def __init__(self, charge: Callable[[int], None]) -> None:
+    def __init__(self, charge: Callable[[int], None], size: int) -> None:
         self.charge = charge
-        self.groups = self.slow = self.keys = 0
-        self.seconds = 0.0
+        self.left = SPARE + SECONDS_PER_BYTE * size
 
     def put(self, target: Any, names: list[Any], values: list[Any] | None = None) -> None:
         """Put names, and values if it is a dictionary, into a container."""
@@ -122,7 +139,7 @@ class Keys:
         for start in range(0, len(names), AT_ONCE):
             group = names[start : start + AT_ONCE]
             given = group if values is None else zip(group, values[start : start + AT_ONCE], strict=True)
-            self._timed(update, given, len(group))
+            self._timed(update, given)
 
     def _check(self, name: Any) -> None:
         """Refuse a key whose hash takes long to compute, or that takes long to compare with one of the same hash."""
@@ -140,18 +157,12 @@ class Keys:
                 raise UnpicklingError(f"a key has more than {MOST_IN_KEY} parts")
         self.charge(len(parts))
 
-    def _timed(self, update: Callable[[Any], None], given: Any, count: int) -> None:
+    def _timed(self, update: Callable[[Any], None], given: Any) -> None:
         """Fill in a group; between the two looks at the clock nothing is made that garbage is collected for."""
         began = thread_time()
         update(given)
-        self.seconds += thread_time() - began
-        self.keys += count
-        if self.keys < AT_ONCE:
-            return
-        self.groups += 1
-        self.slow += min(int(self.seconds / SLOW), MOST_SLOW)
-        self.keys, self.seconds = 0, 0.0
-        if self.slow > FEW + self.groups // 50:
+        self.left -= thread_time() - began
+        if self.left < 0:
             raise UnpicklingError("its keys were chosen so that their hashes collide: they take long to tell apart")
 
 
@@ -188,7 +199,8 @@ class Unpickler:
         self.memo: list[Any] = []  # by number; a dictionary could be given numbers that are slow to find in it
         self.harmless = set(map(id, allowed.values()))
         self.left = PER_BYTE * len(data)
-        self.keys = Keys(self.charge)
+        self.keys = Keys(self.charge, len(data))
+        self.made: dict[int, Any] = {}  # objects of the user's classes, by their id
 
     def charge(self, steps: int) -> None:
         """Pay for work that is not in proportion to the instruction that asks for it."""
@@ -206,6 +218,7 @@ class Unpickler:
                 code = data[self.place]
                 self.place += 1
                 if code == STOP:
+                    self._look_over()
                     return self.pop()
                 action = ACTIONS.get(code)
                 if action is None:
@@ -214,7 +227,7 @@ class Unpickler:
         except (UnpicklingError, DamagedFileError):
             raise
         except Exception as error:  # whatever nonsense leads to, it is the file's fault
-            raise UnpicklingError(f"the pickle is damaged at byte {self.place}: {repr(error)[:200]}") from None
+            raise UnpicklingError(f"the pickle is damaged at byte {self.place}: {brief(error)}") from None
         raise UnpicklingError(f"the pickle has more than {LIMIT:,} instructions")
 
     # --- reading
@@ -306,14 +319,20 @@ class Unpickler:
             odd = [each for each in arguments if type(each) not in WALKABLE and not isinstance(each, type)]
             if odd or (function is bytes and int in map(type, arguments)):
                 raise UnpicklingError(f"the pickle makes a {function.__name__} of {shown(arguments)}")
-        self.push(function.make(self, *arguments) if type(function) is Container else function(*arguments))
+        if type(function) is Container:
+            self.push(function.make(self, *arguments))
+        elif isinstance(function, type):
+            self.push(self._users(function(*arguments)))
+        else:
+            self.push(function(*arguments))
 
     def charge_for(self, arguments: Any) -> None:
-        """Pay for what a call may copy: its arguments, and what they hold."""
+        """Pay for what a call may copy: its arguments, and what they hold; a tuple may be those of a call inside."""
         if type(arguments) is not tuple:
             raise UnpicklingError(f"the pickle calls something with {shown(arguments)}")
         self.charge(PER_COPY * len(arguments))
-        for each in arguments:
+        inner = [part for each in arguments if type(each) is tuple and len(each) <= MOST_ARGUMENTS for part in each]
+        for each in (*arguments, *inner):
             kind = type(each)
             if kind in CONTAINERS:
                 self.charge(PER_COPY * len(each))
@@ -327,7 +346,7 @@ class Unpickler:
         if type(target) is OrderedDict:
             target.__dict__.update(plain_attributes(state, OrderedDict))
         elif self.is_allowed(type(target)):
-            _set_state(target, state)
+            _set_state(self._users(target), state)
         else:
             raise UnpicklingError(f"the pickle sets the state of {a_kind(target)}, which is not allowed")
 
@@ -337,7 +356,19 @@ class Unpickler:
         if not isinstance(kind, type) or not self.is_allowed(kind):
             raise UnpicklingError(f"the pickle makes {shown(kind)}, which is not on the list")
         self.charge_for(arguments)
-        self.push(kind.__new__(kind, *arguments))
+        self.push(self._users(kind.__new__(kind, *arguments)))
+
+    def _users(self, value: Any) -> Any:
+        """Remember an object of a class that the user has allowed."""
+        self.made[id(value)] = value
+        return value
+
+    def _look_over(self) -> None:
+        """Such a class may take its attributes out of anything: when all is filled, none of them is special."""
+        for each in self.made.values():
+            for name in getattr(each, "__dict__", ()):
+                if _is_special(name):
+                    raise UnpicklingError(f"{shown(name)} may not be an attribute from a file")
 
     def is_allowed(self, value: Any) -> bool:
         """Tell whether something is on the list."""
@@ -379,7 +410,7 @@ def _set_state(target: Any, state: Any) -> None:
     """What Python's own unpickler does for an object whose class is trusted; the names of its attributes are not."""
     attributes, slots = state if type(state) is tuple and len(state) == 2 else (state, None)
     for each in (attributes, slots):
-        if type(each) is dict:
+        if type(each) in (dict, OrderedDict):
             plain_attributes(each)
     if hasattr(target, "__setstate__"):
         target.__setstate__(state)
