@@ -14,7 +14,8 @@ import math
 import os
 import re
 import reprlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from heapq import merge
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from operator import itemgetter
 from typing import Any, BinaryIO, TypeAlias
@@ -46,6 +47,7 @@ METADATA = "__metadata__"
 SEAL = "pellucid.sha256"  # the key of the seal, and how its text begins: a flipped bit cannot hide both
 NO_DIGEST = "0" * 64
 LONGEST_ENTRY = 1 << 14  # letters that describe a tensor; 64 sizes of 19 digits take 1 300
+SORTED_AT_ONCE = 1 << 16  # values, which take 0.1 s
 SPACES = " \t\n\r"
 NO_SPACE = re.compile(f"[{SPACES}]*")
 FIELDS = dict.fromkeys(("dtype", "shape", "data_offsets")).keys()
@@ -347,7 +349,7 @@ def _parsed(head: bytes, room: int, path: str) -> tuple[list[Entry], dict[str, s
         raise damaged(path, "its header is nested without end") from None
     except ValueError as error:
         raise damaged(path, f"its header cannot be believed: {error}") from None
-    entries.sort(key=itemgetter(3, 4))
+    entries = list(in_order(entries, itemgetter(3, 4)))
     end = 0
     for name, _, _, start, stop in entries:
         if start != end:
@@ -495,7 +497,13 @@ def _digests(head: bytes, entries: list[Entry], metadata: dict[str, str], path: 
             f"SHA-256 of its header is {actual}, {_shown(expected)} was written; or another program changed the file "
             "and kept our digests, then verify=False reads it",
         )
-    return dict(zip(sorted(name for name, *_ in entries), digests, strict=True))
+    return dict(zip(in_order([name for name, *_ in entries]), digests, strict=True))
+
+
+def in_order(values: list[Any], key: Callable[[Any], Any] | None = None) -> Iterator[Any]:
+    """The same values in their order. One call to sort all that a header may list would be deaf to Ctrl-C."""
+    starts = range(0, len(values), SORTED_AT_ONCE)
+    return merge(*(sorted(values[start : start + SORTED_AT_ONCE], key=key) for start in starts), key=key)
 
 
 # --- names in messages
