@@ -219,6 +219,23 @@ FAMILIES: dict[str, Callable[[], bytes]] = {
     "state of a dictionary many times": lambda: (
         remembered(state_of(20_000), 1) + b"](" + times(10_000, call("collections.OrderedDict"), again(1), b"b") + b"e"
     ),
+    "a long attribute many times": lambda: (
+        remembered(b"}" + text_of("a" * 500_000) + b"Ns", 1) + call("collections.OrderedDict")
+        + times(100_000, again(1), b"b")
+    ),
+    "a long attribute of many parameters": lambda: (
+        remembered(function("torch._utils._rebuild_parameter_with_state"), 1)
+        + remembered(tuple_of(tensor(), b"\x89", b"}", b"}" + text_of("ä" * 300_000) + b"Ns"), 2)
+        + times(100_000, again(1, 2), b"R0") + b"N"
+    ),
+    "tensors of many dimensions over and over": lambda: (
+        remembered(function("torch._tensor._rebuild_from_type_v2"), 1)
+        + remembered(tuple_of(
+            function("torch._utils._rebuild_tensor_v2"), function("torch.Tensor"),
+            tuple_of(memory(), number(0), *[b"(" + b"K\x01" * 64 + b"t"] * 2, b"\x89", b"}"), b"N"), 2)
+        + b"](" + times(400_000, again(1, 2), b"R") + b"e"
+    ),
+    "bytes that are no text": lambda: b"X" + struct.pack("<I", 40_000_000) + b"\xff" * 40_000_000,
     "an OrderedDict of a tensor": lambda: call("collections.OrderedDict", ENDLESS),
     "an OrderedDict of tensors": lambda: call("collections.OrderedDict", b"](" + ENDLESS + b"e"),
     "a set of a tensor": lambda: call("__builtin__.set", ENDLESS),
@@ -296,7 +313,22 @@ def damaged_and_doubled(count: int) -> bytes:
     return bytes(data)
 
 
+def damaged_and_deep(count: int) -> bytes:
+    """The same with a long way to very many things that are no tensors."""
+    file, inside = io.BytesIO(), [None] * count
+    for level in range(5):
+        inside = {f"{level}" * 190: inside}
+    pellucid.save([pellucid.ones(50), inside], file)
+    data = bytearray(file.getvalue())
+    data[data.rfind(b"\0\0\x80\x3f\0\0\x80\x3f") + 4] ^= 1
+    return bytes(data)
+
+
 OTHERS: dict[str, Callable[[], bytes]] = {
+    "a damaged file of long ways": lambda: damaged_and_deep(400_000),
+    "globals of long names": lambda: archive(
+        b"\x80\x04" + text_of("a" * 500_000) + text_of("b" * 500_000) + b"\x93" * 500_000 + b".", {}
+    ),
     "many entries": lambda: many_entries(20_000),
     "a damaged file of long keys": lambda: damaged_and_doubled(50_000),
     "a header of lists": lambda: header('{"a":[' + "[]," * 300_000 + "[]]}"),
@@ -374,7 +406,9 @@ def read(name: str) -> None:
     else:
         make = {"archive": as_archive, "legacy": as_legacy, "other": lambda key: OTHERS[key](),
                 "repeated": lambda key: archive(repeated(int(key)), BLOCK)}[kind]  # fmt: skip
-        data, reader = make(rest), lambda data: pellucid.load(io.BytesIO(data))
+        names = rest.startswith("globals") and kind == "other"
+        look = pellucid.serialization.get_unsafe_globals_in_checkpoint if names else pellucid.load
+        data, reader = make(rest), lambda data: look(io.BytesIO(data))
     measured(lambda: reader(data), len(data))
 
 

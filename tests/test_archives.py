@@ -159,15 +159,83 @@ def test_more_entries_than_plain_zip_counts(monkeypatch):
 
 @pytest.mark.parametrize("place", ["plain", "wide"])
 def test_an_archive_that_claims_too_many_entries_is_refused(place, monkeypatch):
-    monkeypatch.setattr(archive, "MOST_ENTRIES", 5)
     if place == "wide":
         monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 100)
     data = bytearray(written({"x": pellucid.ones(100)}))
     if place == "wide":  # the plain count says nothing then
         at = data.rfind(b"PK\x05\x06")
         data[at + 8 : at + 12] = b"\0\0\0\0"
+    monkeypatch.setattr(archive, "MOST_ENTRIES", 5)
     with pytest.raises(DamagedFileError, match="entries, more than 5"):
         pellucid.load(io.BytesIO(bytes(data)))
+
+
+@pytest.mark.parametrize("claim", [0, 1])
+def test_entries_are_counted_whatever_the_archive_claims(claim, monkeypatch):
+    """Python's zipfile reads all that its directory holds."""
+    data = bytearray(written([pellucid.ones(1), pellucid.ones(2)]))
+    at = data.rfind(b"PK\x05\x06")
+    data[at + 8 : at + 12] = struct.pack("<HH", claim, claim)
+    monkeypatch.setattr(archive, "MOST_ENTRIES", 5)
+    with pytest.raises(DamagedFileError, match="it has 8 entries, more than 5"):
+        pellucid.load(io.BytesIO(bytes(data)))
+
+
+def test_the_end_of_an_archive_cut_short():
+    """Half of the record that only large archives have, right before the end."""
+    for length in range(4, 60):
+        for after in (b"", b"PK\x05\x06" + b"\0" * 18):
+            with pytest.raises(DamagedFileError):
+                pellucid.load(io.BytesIO(b"PK" + b"PK\x06\x06" + b"\xff" * (length - 4) + after))
+
+
+@pytest.mark.parametrize("way", ["path", "file"])
+def test_what_could_not_be_loaded_is_not_saved(way, monkeypatch, tmp_path):
+    """More blocks of memory than `load` reads: an error, and the file that was there stays."""
+    path = tmp_path / "many.pt"
+    pellucid.save(1, path)
+    monkeypatch.setattr(archive, "MOST_ENTRIES", 8)
+    for count in range(6):
+        tensors = [pellucid.ones(1) for _ in range(count)]
+        file = io.BytesIO()
+        if count <= 2:  # and the pickle, its format, alignment, order of bytes and version, and the digests
+            pellucid.save(tensors, file if way == "file" else path)
+            assert len(pellucid.load(io.BytesIO(file.getvalue()) if way == "file" else path)) == count
+            continue
+        with pytest.raises(ValueError, match="at most 8 blocks of memory"):
+            pellucid.save(tensors, file if way == "file" else path)
+        assert file.getvalue() == b""
+    if way == "path":
+        assert len(pellucid.load(path)) == 2 and [each.name for each in tmp_path.iterdir()] == ["many.pt"]
+
+
+def test_blocks_do_not_overlap():
+    """A header that says that its entry begins later than it does: inside of the next one, or beyond the end."""
+    data = written([pellucid.ones(64), pellucid.zeros(64)])
+    infos = {info.filename: info for info in zipfile.ZipFile(io.BytesIO(data)).infolist()}
+    for step in (64, 300, 60_000):
+        forged = bytearray(data[:-80])  # without the digest at its end
+        at = forged.rfind(b"PK\x05\x06") + 20
+        forged[at : at + 2] = b"\0\0"
+        forged = forged.replace(b"pellucid/digests", b"pellucid/nothing")
+        place = infos["archive/data/0"].header_offset + 28
+        extra = int.from_bytes(forged[place : place + 2], "little")
+        forged[place : place + 2] = struct.pack("<H", extra + step)
+        with pytest.raises(DamagedFileError, match="overlaps another"):
+            pellucid.load(io.BytesIO(bytes(forged)))
+
+
+def test_reading_in_small_pieces_is_the_same(monkeypatch, torch):
+    """What is copied in one call does not hear Ctrl-C: large blocks are copied piece by piece."""
+    value = {str(kind): pellucid.arange(-50, 50).to(kind) for kind in (
+        pellucid.float64, pellucid.float32, pellucid.int16, pellucid.int8, pellucid.bool, pellucid.bfloat16,
+        pellucid.complex128, pellucid.complex64)}  # fmt: skip
+    whole = written(value)
+    older = io.BytesIO()
+    torch.save({"x": torch.arange(100.0)}, older, _use_new_zipfile_serialization=False)
+    monkeypatch.setattr(archive, "AT_ONCE", 48)
+    assert told(pellucid.load(io.BytesIO(whole))) == told(value)
+    assert pellucid.load(io.BytesIO(older.getvalue()))["x"].tolist() == list(range(100))
 
 
 @pytest.mark.slow

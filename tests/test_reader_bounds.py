@@ -22,7 +22,8 @@ SOAK = bool(os.environ.get("PELLUCID_SOAK"))
 BATCH = 12  # files that one process reads, each in a child: starting it takes longer than reading
 NAMES = [
     *(f"archive: {name}" for name in hostile.FAMILIES), *(f"legacy: {name}" for name in list(hostile.FAMILIES)[::4]),
-    "other: many entries", "other: a damaged file of long keys",
+    "other: many entries", "other: a damaged file of long keys", "other: a damaged file of long ways",
+    "other: globals of long names",
     *(f"safetensors: {name}" for name in hostile.OTHERS if "header" in name),
 ]  # fmt: skip
 SEEDS = [f"repeated: {seed}" for seed in range(5_000 if SOAK else 36)]
@@ -64,6 +65,15 @@ def test_a_machine_counts_its_work():
         done.append((unpickling.PER_BYTE * len(text), machine.place))
         assert -unpickling.PER_COPY * (size + 1) <= machine.left < 0
     assert 1.8 < done[1][0] / done[0][0] < 2.2
+
+
+def test_keys_of_one_hash_are_refused_however_short_their_chains(monkeypatch):
+    """A set of chains just too short to be slow one by one, made again and again: what counts is the time of all."""
+    chain = hostile.listed(0)[:2] + hostile.alike_tuples(20_000, b"") + b"e"
+    monkeypatch.setattr(unpickling, "SPARE", 0.01)
+    text = b"\x80\x02" + hostile.copies("__builtin__.set", chain, 3) + b"."
+    with pytest.raises(UnpicklingError, match="collide"):
+        pellucid.load(io.BytesIO(archive(text, {})))
 
 
 LOADER = """

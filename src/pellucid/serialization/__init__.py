@@ -20,12 +20,12 @@ import numpy as np
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Tensor
 from pellucid.errors import explain
-from pellucid.serialization.archive import DamagedFileError, Reader, Writer, damaged, read_file
+from pellucid.serialization.archive import DamagedFileError, Reader, Writer, damaged, fill, read_file
 from pellucid.serialization.atomic import write_whole
 from pellucid.serialization.names import home, module_for
 from pellucid.serialization.safetensors import load_file
 from pellucid.serialization.tensors import SAFE, TENSOR, Blocks, Pickler, truthful
-from pellucid.serialization.unpickling import Unpickler, UnpicklingError, shown
+from pellucid.serialization.unpickling import Unpickler, UnpicklingError, brief, shown
 
 __all__ = [
     "DEFAULT_PROTOCOL", "DamagedFileError", "LoadEndianness", "SourceChangeWarning", "UnpicklingError",
@@ -172,32 +172,43 @@ def _named(reader: Reader, loaded: Any, blocks: Blocks) -> DamagedFileError:
     record, expected, actual = reader.suspect
     why = f"SHA-256 of record {record!r} is {actual}, {expected} was written"
     block = blocks.seen.get(record.removeprefix("data/"))
-    names = [
-        name for name, tensor in _tensors_of(loaded)
+    found = (
+        way for way, tensor in _tensors_of(loaded)
         if block is not None and np.may_share_memory(tensor.array, block.array)
-    ]  # fmt: skip
-    return damaged(reader.path, why, names[0] if names else record)
+    )  # fmt: skip
+    way = next(found, None)
+    return damaged(reader.path, why, record if way is None else _path_of(way))
 
 
-def _tensors_of(loaded: Any) -> Iterator[tuple[str, Any]]:
-    """The tensors in a value with their paths; the file is not to be trusted, so each thing is looked at once."""
-    waiting: list[tuple[str, Any]] = [("", loaded)]
+def _tensors_of(loaded: Any) -> Iterator[tuple[Any, Tensor]]:
+    """The tensors in a value, each with the way to it: (the way to what holds it, what holds it, its key or index).
+
+    The file is not to be trusted: each thing is looked at once, and a way is written out for one tensor only.
+    """
+    waiting: list[tuple[Any, Any]] = [((), loaded)]
     seen: set[int] = set()
     while waiting:
-        path, value = waiting.pop()
+        way, value = waiting.pop()
         if isinstance(value, Tensor):
-            yield path, value
-        elif isinstance(value, (dict, list, tuple)) and id(value) not in seen and len(path) < 1_000:
+            yield way, value
+        elif isinstance(value, (dict, list, tuple)) and id(value) not in seen:
             seen.add(id(value))
-            if isinstance(value, dict):
-                parts = [(f"{path}.{_said(key)}" if path else _said(key), part) for key, part in value.items()]
-            else:
-                parts = [(f"{path}[{i}]", part) for i, part in enumerate(value)]
-            waiting.extend(reversed(parts))
+            parts = value.items() if isinstance(value, dict) else enumerate(value)
+            held = [((way, value, key), part) for key, part in parts if isinstance(part, (Tensor, dict, list, tuple))]
+            waiting.extend(reversed(held))
+
+
+def _path_of(way: Any) -> str:
+    """The way to a tensor as a name: layers.0.weight[2]; at most the last hundred steps."""
+    steps: list[str] = []
+    while way and len(steps) < 100:
+        way, holder, key = way
+        steps.append(f".{_said(key)}" if isinstance(holder, dict) else f"[{key}]")
+    return "".join(reversed(steps)).removeprefix(".")
 
 
 def _said(key: Any) -> str:
-    """A key in the name of a tensor; one of a file may be long, and be shared by many."""
+    """A key in the name of a tensor; one of a file may be long."""
     return key[:200] if type(key) is str else shown(key)
 
 
@@ -309,7 +320,7 @@ def _fill(blocks: Blocks, keys: Any, data: bytes, place: int) -> None:
         place = start + array.nbytes
         if count != array.size or place > len(data):
             raise UnpicklingError(f"memory {shown(key)} is cut off")
-        array.view(np.uint8)[:] = np.frombuffer(data, np.uint8, array.nbytes, start)
+        fill(array, memoryview(data)[start:place])
         truthful(array)
 
 
@@ -387,19 +398,19 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
     ['fractions.Fraction']
     """
     text = Reader(*read_file(f)).read("data.pkl")
-    strings: list[str] = []  # STACK_GLOBAL, of newer protocols, takes the last two
-    named: set[str] = set()
+    strings: tuple[str, ...] = ()  # STACK_GLOBAL, of newer protocols, takes the last two
+    named: set[tuple[str, ...]] = set()  # module and name: put together once, for a file may name them very often
     try:
         for operation, argument, _ in pickletools.genops(text):
             if operation.name == "GLOBAL":
-                named.add(str(argument).replace(" ", "."))
+                named.add((str(argument).replace(" ", "."),))
             elif operation.name == "STACK_GLOBAL":
-                named.add(".".join(strings[-2:]))
+                named.add(strings)
             elif isinstance(argument, str):
-                strings = [*strings[-1:], argument]
+                strings = (*strings[-1:], argument)
     except Exception as error:  # whatever nonsense leads to, it is the file's fault
-        raise UnpicklingError(f"the pickle is damaged: {repr(error)[:200]}") from None
-    return sorted(named - _allowed().keys())
+        raise UnpicklingError(f"the pickle is damaged: {brief(error)}") from None
+    return sorted(set(map(".".join, named)) - _allowed().keys())
 
 
 def _allowed() -> dict[str, Any]:

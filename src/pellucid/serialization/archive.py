@@ -13,6 +13,9 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+import numpy as np
+
+from pellucid.core.provenance import here
 from pellucid.errors import explain
 
 ALIGNMENT = 64
@@ -54,6 +57,15 @@ class Writer:
 
     def write(self, record: str, data: Any) -> None:
         """Add one record; its SHA-256 is remembered."""
+        if record != DIGESTS and len(self.digests) > MOST_ENTRIES - 2:  # the list of digests comes last
+            raise ValueError(
+                explain(
+                    f"a file may have at most {MOST_ENTRIES:,} blocks of memory",
+                    str(here()),
+                    "nobody could load a larger one here; the file that was there before is untouched",
+                    "put tensors together: torch.stack or torch.cat, or views of one tensor",
+                )
+            )
         info = zipfile.ZipInfo(f"{self.name}/{record}", (1980, 1, 1, 0, 0, 0))
         wide = 20 if len(data) * 1.05 > zipfile.ZIP64_LIMIT else 0  # bytes of long sizes, for which zipfile decides so
         header = 30 + len(info.filename.encode()) + 4 + wide
@@ -116,12 +128,14 @@ class Reader:
         place = self.data.rfind(b"PK\x05\x06", max(0, len(self.data) - 65_557))
         if place < 0 or place + 22 > len(self.data):
             raise damaged(self.path, "the end of the zip archive is missing: the file was cut off")
-        entries = struct.unpack("<H", self.data[place + 10 : place + 12])[0]
-        wide = self.data.rfind(b"PK\x06\x06", max(0, place - 200), place)
+        entries, size = struct.unpack("<HI", self.data[place + 10 : place + 16])
+        wide = self.data.rfind(b"PK\x06\x06", max(0, place - 200), max(0, place - 44))  # a whole record, or none
         if wide >= 0:
-            entries = struct.unpack("<Q", self.data[wide + 32 : wide + 40])[0]
+            entries, size = struct.unpack("<QQ", self.data[wide + 32 : wide + 48])
+            place = wide
+        entries = max(entries, self.data.count(b"PK\x01\x02", max(0, place - size), place))  # zipfile does not count
         if entries > MOST_ENTRIES:
-            raise damaged(self.path, f"it claims {entries:,} entries, more than {MOST_ENTRIES:,}")
+            raise damaged(self.path, f"it has {entries:,} entries, more than {MOST_ENTRIES:,}")
 
     def _checked(self, infos: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
         """Refuse what no writer of weights makes: compression, encryption, twins, overlaps, paths that lead out."""
@@ -137,11 +151,16 @@ class Reader:
                 raise damaged(self.path, f"entry {name!r} is there twice")
             if name.startswith(("/", "\\")) or ".." in name.split("/") or (info.external_attr >> 28) == 0xA:
                 raise damaged(self.path, f"entry {name!r} points outside of the archive")
-            if info.header_offset < end or info.header_offset + 30 + info.file_size > len(self.data):
+            fits = end <= info.header_offset <= len(self.data) - 30
+            end = self._start(info) + info.file_size if fits else 0
+            if not fits or end > len(self.data):
                 raise damaged(self.path, f"entry {name!r} overlaps another, or the end of the file")
-            end = info.header_offset + 30 + info.file_size
             found[name] = info
         return found
+
+    def _start(self, info: zipfile.ZipInfo) -> int:
+        """Where the bytes of an entry begin: behind a header of 30 bytes, which says how long name and extra are."""
+        return info.header_offset + 30 + sum(struct.unpack_from("<HH", self.data, info.header_offset + 26))
 
     def _prefix(self) -> str:
         names = [name for name in self.infos if name.endswith("/data.pkl") and name.count("/") == 1]
@@ -197,13 +216,10 @@ class Reader:
     def _raw(self, record: str) -> memoryview:
         """The bytes of a record as they lie in the file, behind a name that must be the one in the directory."""
         info = self.infos[self.prefix + record]
-        start = info.header_offset + 30
-        header = self.data[info.header_offset : start]
-        name, extra = struct.unpack("<HH", header[26:30])
+        header = self.data[info.header_offset : (start := self._start(info))]
         written = info.orig_filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437")
-        if header[:4] != b"PK\x03\x04" or self.data[start : start + name] != written:
+        if header[:4] != b"PK\x03\x04" or header[30 : 30 + int.from_bytes(header[26:28], "little")] != written:
             raise damaged(self.path, f"record {record!r} is not where the directory of the archive says")
-        start += name + extra
         return memoryview(self.data)[start : start + info.file_size]
 
     def __contains__(self, record: str) -> bool:
@@ -213,6 +229,17 @@ class Reader:
 def pieces(data: memoryview) -> Iterator[memoryview]:
     """The same bytes, so many at a time that Ctrl-C is heard in between."""
     return (data[start : start + AT_ONCE] for start in range(0, len(data), AT_ONCE))
+
+
+def fill(array: np.ndarray, data: memoryview, turned: int = 1) -> None:
+    """Copy bytes into an array that has as many; numbers of so many bytes are turned round."""
+    place, memory = 0, array.reshape(-1).view(np.uint8)
+    for part in pieces(data):
+        piece = memory[place : place + len(part)]
+        piece[:] = np.frombuffer(part, np.uint8)
+        if turned > 1:
+            piece.view(f"u{turned}").byteswap(inplace=True)
+        place += len(part)
 
 
 def digest_of(data: memoryview) -> str:

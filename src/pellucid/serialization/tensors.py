@@ -16,6 +16,7 @@ from pellucid.core.kinds import plain as plain_dtype
 from pellucid.core.meta import Meta
 from pellucid.core.tensor import Hooks, Tensor, wrap
 from pellucid.nn.parameter import Parameter
+from pellucid.serialization.archive import fill
 from pellucid.serialization.names import home
 from pellucid.serialization.unpickling import (
     Container,
@@ -343,9 +344,8 @@ class Blocks:
             data = self.read(key, count * dtype.itemsize)
             if len(data) != count * dtype.itemsize:
                 raise UnpicklingError(f"memory {key!r} has {len(data)} bytes, {count} x {dtype} were announced")
-            array = np.frombuffer(bytearray(data), dtype)
-            if self.big_endian:
-                array.view(f"u{dtype.itemsize // (1 + (dtype.kind == 'c'))}").byteswap(inplace=True)
+            array = np.empty(count, dtype)
+            fill(array, memoryview(data), dtype.itemsize // (1 + (dtype.kind == "c")) if self.big_endian else 1)
             self.seen[key] = Storage(truthful(array), key)
         return self.seen[key]
 
