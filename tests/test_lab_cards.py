@@ -12,6 +12,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 import warnings
 import zipfile
 from datetime import UTC, datetime, timedelta
@@ -617,9 +618,51 @@ BAD_PACKAGES = {
     "no name": package("", tables=NOTES + "CREATE TABLE col (decks); INSERT INTO col VALUES ('[]');"),
     "no json": package("", tables=NOTES + "CREATE TABLE col (decks); INSERT INTO col VALUES ('{');"),
     "deep json": package("", tables=NOTES + f"CREATE TABLE col (decks); INSERT INTO col VALUES ('{'[' * 100_000}');"),
+    "computed notes": package(
+        "INSERT INTO notes VALUES (1, 'a', '')", tables="CREATE TABLE notes (id INTEGER PRIMARY KEY, guid, tags, "
+        "flds GENERATED ALWAYS AS (hex(zeroblob(400000000))));" + COLLECTION,
+    ),
+    "computed decks": package("", tables=NOTES + "CREATE TABLE col (x, decks AS (hex(zeroblob(400000000))) STORED);"),
     "escape": package("INSERT INTO notes VALUES (1, 'a', '\x1b[31m\x1fb', '')"),
     "twice": package("INSERT INTO notes VALUES (1, 'a', 'b\x1fc', ''), (2, 'a', 'd\x1fe', '')"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["<!--", "<a ", "<a/", "<a b='", '<a b="', "</", "<?", "<!", "<![CDATA[", "<", "&#", "a&", "<script>", "<p x=y>"],
+)
+def test_fields_are_read_in_proportion_to_their_length(piece):
+    """Python's own parser of HTML takes the square of it: minutes for the 300 000 letters of a file of 1 kB."""
+    began = time.process_time()
+    anki.plain_text(piece * (300_000 // len(piece)))
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("a &lt; b &amp;lt; c", "a < b &lt; c"), ("1 < 2 <3> 4", "1 < 2 <3> 4"),
+        ("a<br/>b<BR>c<div>d</div>", "a\nb\nc\nd"),
+        ('<img alt="x > y" src=z>after', "after"), ("<a title='it\"s'>in</a>", "in"),
+        ("don't <b>can't</b>", "don't can't"),
+        ("a<!-- <b> -->c<!-- d", "ac"), ("<!DOCTYPE x>a<?php b ?>c", "ac"),
+        ("a<script>1 < 2</b></SCRIPT >b", "ab"),
+        ("a<style>b", "a"), ("<ul><li>a<li>b</ul>", "a\nb"), ("a <b", "a <b"),
+        ("&#65;&#x42;&notaname;", "AB¬aname;"),
+    ],
+)  # fmt: skip
+def test_what_a_reader_sees_of_a_field(field, text):
+    assert anki.plain_text(field) == text
+
+
+def test_notes_that_hold_more_than_their_package(tmp_path, monkeypatch):
+    file = tmp_path / "long.apkg"
+    file.write_bytes(package("INSERT INTO notes VALUES (1, 'a', 'b\x1fc', ''), (2, 'd', 'e\x1ff', '')"))
+    assert len(anki.from_apkg(file)[1]) == 2
+    monkeypatch.setattr(anki, "LONGEST", 7)
+    with pytest.raises(LabError, match="more than 7 letters"):
+        anki.from_apkg(file)
 
 
 @pytest.mark.parametrize("name", BAD_PACKAGES)

@@ -195,7 +195,7 @@ def _node(event: Any, events: Iterator[Any], file: str, depth: int) -> Node:
     if name == "AliasEvent" or event.anchor is not None:
         raise place.error("anchors and aliases (& and *) are not allowed", "write the value out, or quote the text")
     if event.tag is not None:
-        raise place.error(f"the tag {event.tag!r} is not allowed", "leave it out, or quote the text")
+        raise place.error(f"the tag {event.tag[:40]!r} is not allowed", "leave it out, or quote the text")
     if name == "ScalarEvent":
         return Node(place, event.value)
     if name == "SequenceStartEvent":
