@@ -207,6 +207,22 @@ class Known:
         return Known, (1,)
 
 
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_a_model_in_the_older_format_is_not_promised_to_the_trusting(torch, weights_only):
+    """What is advised helps: files of this format are read as weights only, whatever the call says."""
+    data = saved(torch.nn.Linear(2, 1), torch, _use_new_zipfile_serialization=False)
+    with pytest.raises(UnpicklingError, match="save it again as PyTorch does") as caught:
+        loaded(data, weights_only=weights_only)
+    assert "weights_only=False" not in str(caught.value)
+
+
+@pytest.mark.parametrize("protocol", range(1, 6))
+def test_every_protocol_brings_bytes_back(protocol):
+    value = {"bytearray": bytearray(b"a\0b"), "bytes": b"c\xff", "empty": [bytearray(), b""], "long": bytearray(70_000)}
+    back = loaded(saved(value, pickle_protocol=protocol))
+    assert back == value and type(back["bytearray"]) is type(back["empty"][0]) is bytearray
+
+
 def test_safe_globals():
     data = saved({"a": Known()})
     with pytest.raises(UnpicklingError, match="Known"):

@@ -114,7 +114,7 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights
         return load_file(f)
     data, path = read_file(f)
     if data[:2] != b"PK":
-        return _load_legacy(data, path, weights_only)
+        return _load_legacy(data, path)
     reader = Reader(data, path)
     unsaid = b"big" if get_default_load_endianness() is LoadEndianness.BIG else b"little"
     order = reader.read("byteorder") if "byteorder" in reader else unsaid
@@ -212,19 +212,20 @@ def _said(key: Any) -> str:
     return key[:200] if type(key) is str else shown(key)
 
 
+NEWER = "save it again as PyTorch does since 1.6 (files of the older format are read as weights only)"
 NEITHER = "it is neither a zip archive nor PyTorch's older format"
 
 
-def _refused(error: UnpicklingError, path: str) -> UnpicklingError:
+def _refused(error: UnpicklingError, path: str, way: str = "load(..., weights_only=False)") -> UnpicklingError:
     if str(error) == NEITHER:
-        way = "torch.load_file, if it is a file of safetensors; else look what it is: it may be text, or cut off"
-        return UnpicklingError(explain(f"Weights only load failed: {path}: {NEITHER}", str(here()), try_=way))
+        look = "torch.load_file, if it is a file of safetensors; else look what it is: it may be text, or cut off"
+        return UnpicklingError(explain(f"Weights only load failed: {path}: {NEITHER}", str(here()), try_=look))
     return UnpicklingError(
         explain(
             f"Weights only load failed: {path}: {error}",
             str(here()),
             "a pickle can run any program when it is loaded; this one was read without running anything",
-            "if you trust the file: load(..., weights_only=False), or torch.serialization.add_safe_globals([...])",
+            f"if you trust the file: {way}, or torch.serialization.add_safe_globals([...])",
         )
     )
 
@@ -278,8 +279,8 @@ class Trusting(pickle.Unpickler):
 MAGIC = 0x1950A86A20F9469CFC6C
 
 
-def _load_legacy(data: bytes, path: str, weights_only: bool) -> Any:
-    """The format before zip: five pickles one after the other, then the memory that they refer to."""
+def _load_legacy(data: bytes, path: str) -> Any:
+    """The format before zip: five pickles one after the other, then the memory that they refer to; weights only."""
     blocks = Blocks(_room(len(data)))
     place, parts = 0, []
     try:
@@ -292,7 +293,7 @@ def _load_legacy(data: bytes, path: str, weights_only: bool) -> Any:
         _fill(blocks, parts[4], data, place)
     except UnpicklingError as error:
         named = data[:1] == b"\x80" or "not allowed" in str(error)  # else it is no pickle, which a text may look like
-        raise _refused(error if named else UnpicklingError(NEITHER), path) from None
+        raise _refused(error if named else UnpicklingError(NEITHER), path, NEWER) from None
     return parts[3]
 
 

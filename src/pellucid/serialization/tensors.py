@@ -279,6 +279,11 @@ def bytes_of(text: Any, encoding: Any) -> bytes:
     return text.encode("latin1")
 
 
+def no_bytes() -> bytes:
+    """How protocol 2 writes b""."""
+    return b""
+
+
 def complex_of(real: Any, imaginary: Any = 0.0) -> complex:
     """A complex number of its two parts."""
     if type(real) not in (int, float) or type(imaginary) not in (int, float):
@@ -298,6 +303,7 @@ def bytearray_of(data: Any = b"", encoding: Any = "latin-1") -> bytearray:
 TENSOR = StorageKind("Tensor")  # the class itself, of which a file may only say that a tensor is one
 PLAIN = {
     "set": Container(set_of), "frozenset": Container(frozenset_of), "complex": complex_of, "bytearray": bytearray_of,
+    "bytes": no_bytes,
 }  # fmt: skip
 SAFE: dict[str, Any] = {
     "collections.OrderedDict": Container(ordered_of),

@@ -548,6 +548,7 @@ ACTIONS: dict[int, Callable[[Unpickler], Any]] = {
         "C": lambda m: m.push(m.take(m.number(BYTE))),
         "B": lambda m: m.push(m.take(m.number(WORD))),
         "\x8e": lambda m: m.push(m.take(m.number(LONG))),
+        "\x96": lambda m: m.push(bytearray(m.take(m.number(LONG)))),
         "]": lambda m: m.push([]),
         "l": lambda m: m.push(m.pop_to_mark()),
         "a": lambda m: m.append([m.pop()]),
