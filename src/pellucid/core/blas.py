@@ -18,7 +18,7 @@ import os
 import sys
 from contextlib import ContextDecorator
 from functools import lru_cache
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -52,13 +52,13 @@ class OneThread(ContextDecorator):
     def __init__(self) -> None:
         self.inside: list[None] = []  # a list, since it grows and shrinks by calls that can be prepared
         self.before = 0
-        self.door = Lock()
+        self.door = RLock()  # a signal's handler may come while it is shut
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.alone)
 
     def alone(self) -> None:
         """After a fork: the threads that were inside, or at the door, stay behind in the parent."""
-        self.inside, self.door = [], Lock()
+        self.inside, self.door = [], RLock()
 
     def __enter__(self) -> None:
         with self.door:
@@ -77,9 +77,9 @@ class OneThread(ContextDecorator):
     def around(self, calls: list[Call]) -> list[Call]:
         """Calls that will be run together, with those before and after them that choose the threads."""
         count, choose = scipy_threads()
-        with self.door:
-            if not self.inside:
-                self.before = count()
+        threads = count()
+        if not self.inside:  # without the door: an interrupt here must not leave it shut
+            self.before = threads
         if self.before == 1:
             return calls
         before: list[Call] = [(self.inside.append, None), (choose, 1)]
