@@ -13,6 +13,7 @@ import pytest
 
 import pellucid
 from pellucid.serialization import DamagedFileError
+from pellucid.serialization import safetensors as st
 from pellucid.serialization.safetensors import KINDS, SEAL, load, save
 
 package = pytest.importorskip("safetensors", reason="needs pip install pellucid[safetensors]")
@@ -425,3 +426,22 @@ def test_a_script_that_imports_safetensors_torch_gets_ours(tmp_path):
     assert "safetensors.torch" not in sys.modules or not sys.modules["safetensors.torch"].__name__.startswith(
         "pellucid"
     )
+
+
+def test_a_header_is_sorted_in_pieces(monkeypatch):
+    """One call to sort a million entries would not hear Ctrl-C for a second; the order is that of one call."""
+    names = [f"{i * 7919 % 101:x}" for i in range(101)]
+    tensors = {name: pellucid.full((1,), float(i)) for i, name in enumerate(names)}
+    data, sizes = st.save(tensors), []
+
+    def watched(values, key=None):
+        values = list(values)
+        sizes.append(len(values))
+        return sorted(values, key=key)
+
+    monkeypatch.setattr(st, "SORTED_AT_ONCE", 8)
+    monkeypatch.setattr(st, "sorted", watched, raising=False)
+    loaded = st.load(data)
+    assert {name: tensor.item() for name, tensor in loaded.items()} == {name: i for i, name in enumerate(names)}
+    assert max(sizes) <= 8 and sum(sizes) == 2 * len(names)  # by their places, and by their names for the digests
+    assert list(st.in_order([3, 1, 2] * 50)) == sorted([3, 1, 2] * 50) and list(st.in_order([])) == []
