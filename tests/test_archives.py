@@ -225,6 +225,19 @@ def test_blocks_do_not_overlap():
             pellucid.load(io.BytesIO(bytes(forged)))
 
 
+def test_an_open_file_is_read_in_pieces():
+    """One call that reads all of a large file does not hear Ctrl-C; and a read may give less than was asked for."""
+    asked = []
+
+    class Slow(io.BytesIO):
+        def read(self, size=-1):
+            asked.append(size)
+            return super().read(min(size, 1_000))
+
+    assert pellucid.load(Slow(written(pellucid.arange(5_000)))).shape == (5_000,)
+    assert len(asked) > 40 and set(asked) == {archive.AT_ONCE}
+
+
 def test_reading_in_small_pieces_is_the_same(monkeypatch, torch):
     """What is copied in one call does not hear Ctrl-C: large blocks are copied piece by piece."""
     value = {str(kind): pellucid.arange(-50, 50).to(kind) for kind in (

@@ -253,9 +253,14 @@ def digest_of(data: memoryview) -> str:
 def read_file(source: Any) -> tuple[bytes, str]:
     """The bytes of a path or of an open file, and a name for errors."""
     if hasattr(source, "read"):
-        return source.read(), str(getattr(source, "name", "<file>"))
-    path, whole = os.fspath(source), io.BytesIO()
+        return _read_all(source), str(getattr(source, "name", "<file>"))
+    path = os.fspath(source)
     with open(path, "rb", buffering=0) as file:
-        while part := file.read(AT_ONCE):
-            whole.write(part)
-    return whole.getvalue(), str(path)
+        return _read_all(file), str(path)
+
+
+def _read_all(file: Any) -> bytes:
+    whole = io.BytesIO()
+    while part := file.read(AT_ONCE):
+        whole.write(part)
+    return whole.getvalue()
