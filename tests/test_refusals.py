@@ -9,6 +9,7 @@ when the file is written, and in processes of its own:
     python tests/test_refusals.py  # after a change that refuses more or less; look at the difference before you commit
 """
 
+import inspect
 import math
 import os
 import sys
@@ -22,6 +23,7 @@ import pytest
 
 import pellucid
 from pellucid import dtypes
+from pellucid.core.flags import flags
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.operation import Operation, Sample
 from pellucid.testing import claims
@@ -177,6 +179,98 @@ def test_the_record_is_of_all_operations_and_has_refusals_of_every_class() -> No
     together = "".join(known.values())
     assert {letter: together.count(letter) > 20 for letter in "RTVIN"} == dict.fromkeys("RTVIN", True)
     assert "?" not in together
+
+
+# --- flags: arguments that are true or false
+
+
+def flagged() -> Iterator[tuple[str, Operation, inspect.Parameter]]:
+    for name, operation in DISTINCT.items():
+        for parameter in inspect.signature(operation.function).parameters.values():
+            if isinstance(parameter.default, bool) or parameter.name in flags(operation.function):
+                yield name, operation, parameter
+
+
+def with_flag(operation: Operation, parameter: inspect.Parameter, value: Any) -> list[Sample]:
+    """The operation's samples with the flag set by its name, or at its place where something stands there already."""
+    place = list(inspect.signature(operation.function).parameters).index(parameter.name)
+    made = []
+    for sample in claims.samples_of(operation):
+        if place < len(sample.args) and parameter.kind is not parameter.KEYWORD_ONLY:
+            made.append(Sample((*sample.args[:place], value, *sample.args[place + 1 :]), sample.kwargs))
+        else:
+            made.append(Sample(sample.args, {**sample.kwargs, parameter.name: value}))
+    return made
+
+
+def test_no_flag_takes_a_word_whatever_the_input() -> None:
+    """Every sample: 0-d, empty, transposed, integers, ...: no path may be without the check."""
+    taken = [
+        f"{name}({parameter.name}=word) of {claims.describe(sample)}"
+        for name, operation, parameter in flagged()
+        for sample in with_flag(operation, parameter, "word")
+        if outcome(operation.function, sample) != "T"
+    ]
+    assert not taken
+
+
+def test_methods_refuse_words_too() -> None:
+    for name, operation, parameter in flagged():
+        method = getattr(Tensor, operation.name, None) if operation.method else None
+        for sample in with_flag(operation, parameter, "word")[: 1 if method else 0]:
+            if isinstance(sample.args[0], Tensor):
+                assert outcome(method, sample) == "T", (name, parameter.name)
+
+
+def test_flags_take_what_those_of_pytorch_take(torch: Any) -> None:
+    """1, 0, a number, None, a tensor: alike, but for the None that stands for no choice in some of our signatures."""
+    apart = []
+    for name, operation, parameter in flagged():
+        theirs = torch_function(operation)
+        if theirs is None or operation.name.startswith(MEMORY):
+            continue
+        kinds = flags(operation.function)[parameter.name]
+        for value in (1, 0, 1.5, pellucid.tensor(True), *([None] * (type(None) not in kinds))):
+            for plain, sample in zip(
+                with_flag(operation, parameter, True), with_flag(operation, parameter, value), strict=True
+            ):
+                if outcome(theirs, in_torch(plain)[0]) == "." and outcome(operation.function, plain) == ".":
+                    ours, its = outcome(operation.function, sample), outcome(theirs, in_torch(sample)[0])
+                    if (ours == ".") != (its == "."):
+                        apart.append(f"{name}({parameter.name}={value}): {ours}, PyTorch {its}")
+                    break
+    assert not apart
+
+
+REFUSED = """
+    zeros(2, requires_grad={}); ones_like(ones(2), requires_grad={}); rand(2, requires_grad={})
+    ones(2).new_zeros(2, requires_grad={}); arange(2.0, requires_grad={}); tensor([1.0], requires_grad={})
+    hann_window(4, requires_grad={}); scalar_tensor(1.0, requires_grad={}); nn.Parameter(ones(2), {})
+    ones(2).requires_grad_({}); setattr(ones(2), "requires_grad", {}); set_grad_enabled({}); eye(2, requires_grad={})
+    ones(2).to(float64, {}); ones(2).to(float64, copy={}); ones(2).to(float64, non_blocking={}); asarray([1.0], copy={})
+    ones(2).copy_(ones(2), {}); ones(2).index_put_((tensor([0]),), ones(1), {}); multinomial(ones(2), 2, {})
+    dropout_(ones(2), 0.5, {}); ones(2, 2).sum(0, {}); ones(2, 2).max(0, keepdim={})
+    ones(2, 2).sum(axis=0, keepdims={})
+"""
+
+
+@pytest.mark.parametrize("call", REFUSED.replace("\n", ";").split(";"))
+@pytest.mark.parametrize("value", ["'word'", "1"])
+def test_flags_outside_the_table_are_refused_too(call: str, value: str) -> None:
+    if call.strip():
+        with pytest.raises((TypeError, RuntimeError), match=r"must be( a)? bool"):
+            eval(call.strip().format(value), {**vars(pellucid), "nn": pellucid.nn})
+
+
+def test_flags_of_walks_take_no_words() -> None:
+    x = pellucid.ones(2, requires_grad=True)
+    for walk in (
+        lambda: x.sum().backward(retain_graph="no"), lambda: x.sum().backward(create_graph="no"),
+        lambda: pellucid.autograd.grad(x.sum(), x, allow_unused="no"),
+        lambda: pellucid.autograd.backward(x.sum(), retain_graph="no"),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match="must be bool, not str"):
+            walk()
 
 
 # --- writing the record

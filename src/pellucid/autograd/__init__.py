@@ -12,6 +12,7 @@ from typing import Any
 
 from pellucid.autograd import function, graph
 from pellucid.core import backward as engine
+from pellucid.core.flags import Truth, received
 from pellucid.core.function import Function
 from pellucid.core.modes import (
     detect_anomaly,
@@ -62,7 +63,7 @@ def Variable(data: Any, requires_grad: bool = False, volatile: bool = False) -> 
     tensor([1.], requires_grad=True)
     """
     tensor = wrap(data.array) if isinstance(data, Tensor) else Tensor.from_data(data)
-    return tensor.requires_grad_() if requires_grad else tensor  # type: ignore[attr-defined, no-any-return]
+    return tensor.requires_grad_(requires_grad) if requires_grad else tensor  # type: ignore[attr-defined, no-any-return]
 
 
 def _sequence(value: Any, what: str) -> tuple[Tensor, ...]:
@@ -90,11 +91,12 @@ def _matched(gradients: Any, outputs: tuple[Tensor, ...], what: str) -> tuple[An
     return result
 
 
+@received
 def backward(
     tensors: Any,
     grad_tensors: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
+    retain_graph: Truth = None,
+    create_graph: Truth = False,
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
@@ -112,16 +114,17 @@ def backward(
     engine.backward(roots, gradients, retain_graph, create_graph, wanted)
 
 
+@received
 def grad(
     outputs: Any,
     inputs: Any,
     grad_outputs: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
+    retain_graph: Truth = None,
+    create_graph: Truth = False,
     only_inputs: bool = True,
-    allow_unused: bool | None = None,
-    is_grads_batched: bool = False,
-    materialize_grads: bool = False,
+    allow_unused: Truth = None,
+    is_grads_batched: Truth = False,
+    materialize_grads: Truth = False,
 ) -> Any:
     """Gradients of outputs with respect to inputs, returned instead of written to `.grad`: a tuple.
 

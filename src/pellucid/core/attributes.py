@@ -13,6 +13,7 @@ from pellucid import dtypes
 from pellucid.core import aliasing, backward, modes
 from pellucid.core.departures import FEW, MANY, OUTWARD, cleared, departed, departed_further, joins
 from pellucid.core.exposure import expose
+from pellucid.core.flags import Truth, no_flag, received
 from pellucid.core.homes import found, known, lasting
 from pellucid.core.kinds import Kind, plain
 from pellucid.core.meta import Meta
@@ -100,6 +101,8 @@ def _get_requires_grad(self: Tensor) -> bool:
 
 
 def _set_requires_grad(self: Tensor, wanted: bool) -> None:
+    if not isinstance(wanted, bool):
+        raise RuntimeError("requires_grad must be a bool")
     requires_grad_(self, wanted)
 
 
@@ -114,6 +117,8 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     >>> pellucid.zeros(2).requires_grad_()
     tensor([0., 0.], requires_grad=True)
     """
+    if requires_grad is not True and requires_grad is not False:
+        raise no_flag("requires_grad_", "requires_grad", requires_grad, 1)
     node = receiving_node(self)
     if requires_grad and node is None:
         _check_differentiable(self)
@@ -371,11 +376,12 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[..., Any]) -
     return extra_of(node).post_accumulate.add(hook)
 
 
+@received
 def _backward(
     self: Tensor,
     gradient: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
+    retain_graph: Truth = None,
+    create_graph: Truth = False,
     inputs: Any = None,
 ) -> None:
     """Add the gradient of this tensor to the `.grad` of every leaf it depends on.

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from types import CodeType, TracebackType
 from typing import Any, ClassVar, TypeVar, cast
 
+from pellucid.core.flags import no_flag
 from pellucid.core.provenance import Place, here, warn
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -322,7 +323,9 @@ class set_grad_enabled(_Switch):
     """
 
     def __init__(self, mode: bool) -> None:
-        self.mode = bool(mode)
+        if not isinstance(mode, bool):
+            raise no_flag("set_grad_enabled", "mode", mode, 1)
+        self.mode = mode
         self._outside = MODE.get()
         self.__enter__()
 

@@ -422,7 +422,7 @@ class Tensor(Operators):
         made = self.from_data(data, **options)
         self.array, self.node, self._grad, self.window, self.cut = made.array, None, None, None, None
         if requires_grad:
-            self.requires_grad_()
+            self.requires_grad_(requires_grad)
 
     @staticmethod
     def from_data(data: Any, **options: Any) -> "Tensor":

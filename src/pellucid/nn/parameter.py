@@ -58,7 +58,7 @@ class Parameter(Tensor, metaclass=_Named):
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> "Parameter":
         made = _sharing(cls, data)
         if requires_grad:
-            made.requires_grad_()
+            made.requires_grad_(requires_grad)
         return made  # type: ignore[return-value]
 
     def __init__(self, data: Any = None, requires_grad: bool = True) -> None:

@@ -15,6 +15,7 @@ from pellucid import dtypes
 from pellucid.core.attributes import attribute, concrete
 from pellucid.core.departures import departed
 from pellucid.core.exposure import expose, rooted
+from pellucid.core.flags import received
 from pellucid.core.kinds import Kind, plain
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.core.views import current_array, current_node
@@ -64,7 +65,7 @@ def tensor(
             stacklevel=2,
         )
     result = from_data(data, dtype, device)
-    return result.requires_grad_() if requires_grad else result  # type: ignore[attr-defined, no-any-return]
+    return result.requires_grad_(requires_grad) if requires_grad else result  # type: ignore[attr-defined, no-any-return]
 
 
 def from_data(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -264,6 +265,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return from_data(data, dtype)
 
 
+@received
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
 ) -> Tensor:
@@ -296,7 +298,7 @@ def asarray(
             return result.detach()  # type: ignore[no-any-return]
     else:
         result = from_data(obj, dtype, device) if copy else as_tensor(obj, dtype, device)
-    return result.requires_grad_() if requires_grad else result  # type: ignore[attr-defined, no-any-return]
+    return result.requires_grad_(requires_grad) if requires_grad else result  # type: ignore[attr-defined, no-any-return]
 
 
 def _is_buffer(obj: Any) -> bool:
@@ -450,7 +452,7 @@ def _init(self: Tensor, *data: Any, device: Any = None, requires_grad: bool = Fa
     result = _constructed(data, dtypes.default_float(), device)
     self.array, self.node, self._grad, self.window, self.cut = result.array, None, None, None, result.cut
     if requires_grad:
-        self.requires_grad_()  # type: ignore[attr-defined]
+        self.requires_grad_(requires_grad)  # type: ignore[attr-defined]
 
 
 Tensor.__init__ = _init  # type: ignore[method-assign, assignment]

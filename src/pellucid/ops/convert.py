@@ -11,6 +11,7 @@ from numpy import ndarray
 from pellucid import dtypes
 from pellucid.core import large
 from pellucid.core.attributes import concrete
+from pellucid.core.flags import no_flag
 from pellucid.core.kinds import plain
 from pellucid.core.meta import placed
 from pellucid.core.primitive import multilinear
@@ -153,8 +154,7 @@ def _out_of_order(input: Any, copied: bool) -> bool:
 def _wanted(args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, Any, bool]:
     """The dtype, device and copy flag among the arguments of `to`."""
     dtype, device, other = kwargs.pop("dtype", None), kwargs.pop("device", None), kwargs.pop("other", None)
-    copy = kwargs.pop("copy", False)
-    kwargs.pop("non_blocking", None)
+    chosen = {flag: kwargs.pop(flag) for flag in ("non_blocking", "copy") if flag in kwargs}
     if kwargs:
         raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
     if args and isinstance(args[0], Tensor):
@@ -167,11 +167,13 @@ def _wanted(args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, Any, bool]:
         dtype = args.pop(0)
     elif args and args[0] is None:
         args.pop(0)
-    if len(args) > 1:  # (non_blocking, copy)
-        copy = args[1]
+    chosen.update(zip(("non_blocking", "copy"), args, strict=False))
+    for flag, value in chosen.items():
+        if not isinstance(value, bool):
+            raise no_flag("to", flag, value)
     if device is None and other is not None:
         device = other.device
-    return (other.dtype if other is not None else dtype), device, bool(copy)
+    return (other.dtype if other is not None else dtype), device, chosen.get("copy", False)
 
 
 attach("to", to)

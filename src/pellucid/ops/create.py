@@ -37,12 +37,12 @@ def made(
     """
     if out is not None:
         write_out((out,), (wrap(array),), name, rule)
-        return out.requires_grad_() if requires_grad else out  # type: ignore[attr-defined, no-any-return]
+        return out.requires_grad_(requires_grad) if requires_grad else out  # type: ignore[attr-defined, no-any-return]
     if device is not CPU:
         array = placed(array, device)
     mode = modes.MODE.get()
     tensor = wrap(array, None, mode if mode is not None and mode.inference else None)
-    return tensor.requires_grad_() if requires_grad else tensor  # type: ignore[attr-defined, no-any-return]
+    return tensor.requires_grad_(requires_grad) if requires_grad else tensor  # type: ignore[attr-defined, no-any-return]
 
 
 def chosen(dtype: Any, out: Tensor | None = None, default: np.dtype | None = None) -> np.dtype:

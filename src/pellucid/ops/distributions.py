@@ -12,6 +12,7 @@ import numpy as np
 from pellucid import dtypes
 from pellucid.core import modes
 from pellucid.core.attributes import attribute, concrete
+from pellucid.core.flags import received
 from pellucid.core.inplace import check_writable, note_written, overwrite
 from pellucid.core.kinds import Kind, pattern, plain
 from pellucid.core.meta import Meta
@@ -146,6 +147,7 @@ def _check_chance(name: str, p: float) -> None:
         raise refusal(RuntimeError, f"{name} expects p to be in [0, 1], but got p={p:g}")
 
 
+@received
 def multinomial(
     input: Any, num_samples: int, replacement: bool = False, *, generator: Generator | None = None,
     out: Tensor | None = None,

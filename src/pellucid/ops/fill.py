@@ -13,6 +13,7 @@ from numpy import ndarray
 from pellucid import dtypes
 from pellucid.core import modes
 from pellucid.core.backward import expands_to
+from pellucid.core.flags import received
 from pellucid.core.inplace import check_apart, check_writable, note_written, overwrite
 from pellucid.core.kinds import plain
 from pellucid.core.primitive import multilinear, same
@@ -116,6 +117,7 @@ def _mismatch(shape: Sequence[int], target: Sequence[int]) -> Exception:
 # --- copy_, fill_, zero_
 
 
+@received
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Overwrite this tensor with another that broadcasts to it; gradients flow to that one.
 

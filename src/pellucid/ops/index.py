@@ -13,6 +13,7 @@ import numpy as np
 from numpy import ndarray
 
 from pellucid.core.attributes import concrete
+from pellucid.core.flags import received
 from pellucid.core.inplace import check_writable, note_written, overwrite
 from pellucid.core.primitive import general
 from pellucid.core.provenance import warn
@@ -408,4 +409,4 @@ def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False
     return self
 
 
-attach("index_put_", index_put_)
+attach("index_put_", received(index_put_))

@@ -15,6 +15,7 @@ import numpy as np
 
 from pellucid import dtypes
 from pellucid.core import modes
+from pellucid.core.flags import received, reception
 from pellucid.core.inplace import computed_into, in_place
 from pellucid.core.primitive import TABLE, Primitive, elementwise
 from pellucid.core.provenance import here
@@ -155,14 +156,14 @@ def publish(
             public, named(called, public, home), function.__doc__ or "", samples, domain, home, bool(methods), inplace,
             reference, unclaimed or {}, home_of(_getframe(1)), called,
         )  # fmt: skip
-    method_form = with_numpy_names(taken if tensors > 1 else function)  # a method's first argument is a tensor
+    method_form = as_method(taken if tensors > 1 else function, name)  # a method's first argument is a tensor
     for method in (*methods, *(near if methods else ())):
         attach(method, named(method_form, method))
     if inplace:
         for public in (name, *near):
             attach(f"{public}_", in_place(method_form, f"{public}_"))
     for path in writers:
-        WRITERS[path] = in_place(function, path.rpartition(".")[2])
+        WRITERS[path] = in_place(method_form, path.rpartition(".")[2])
     return function
 
 
@@ -202,12 +203,12 @@ def with_out(function: Function, name: str) -> Function:
 
     if "out" in parameters(function):
         return function
-    foreign = numpy_names(function)
+    count, special, look = reception(function, name, numpy_names(function))
 
     @wraps(function)
     def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        if kwargs and not foreign.isdisjoint(kwargs):
-            kwargs = {NUMPY_NAMES[key] if key in foreign else key: value for key, value in kwargs.items()}
+        if len(args) > count or (kwargs and not special.isdisjoint(kwargs)):
+            kwargs = look(args, kwargs)
         try:
             return function(*args, **kwargs) if out is None else computed_into(out, function, args, kwargs, name)
         except AttributeError as error:
@@ -252,9 +253,12 @@ def without_out(function: Function, name: str) -> Function:
     """
     if hasattr(function, "primitive"):  # its careful way refuses
         return function
+    count, special, look = reception(function, name, {})
 
     @wraps(function)
     def public(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > count or (kwargs and not special.isdisjoint(kwargs)):
+            kwargs = look(args, kwargs)
         try:
             return function(*args, **kwargs) if kwargs else function(*args)  # without the dictionary it is faster
         except AttributeError as error:
@@ -381,36 +385,25 @@ def parameters(function: Function) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-def numpy_names(function: Function) -> frozenset[str]:
-    """Which of NumPy's names stand for an argument of this function.
+def numpy_names(function: Function) -> dict[str, str]:
+    """Which of NumPy's names stand for an argument of this function, and for which.
 
-    >>> sorted(numpy_names(lambda input, dim: None))
-    ['a', 'axis', 'x', 'x1']
+    >>> numpy_names(lambda input, dim: None)
+    {'axis': 'dim', 'x': 'input', 'a': 'input', 'x1': 'input'}
     """
     known = parameters(function)
-    return frozenset(name for name, ours in NUMPY_NAMES.items() if ours in known and name not in known)
+    return {name: ours for name, ours in NUMPY_NAMES.items() if ours in known and name not in known}
 
 
-def with_numpy_names(function: Function) -> Function:
-    """The method of an operation along dimensions: `x.sum(axis=1, keepdims=True)` does as with `dim` and `keepdim`.
+def as_method(function: Function, name: str) -> Function:
+    """The method of an operation: `x.sum(axis=1, keepdims=True)` does as with `dim` and `keepdim`.
 
     >>> import pellucid as torch
     >>> torch.ones(2, 3).sum(axis=1, keepdims=True).shape
     torch.Size([2, 1])
     """
-    foreign = numpy_names(function) & OF_METHODS
-    if not foreign:
-        return function
-
-    @wraps(function)
-    def method(*args: Any, **kwargs: Any) -> Any:
-        if not kwargs:
-            return function(*args)
-        if not foreign.isdisjoint(kwargs):
-            kwargs = {NUMPY_NAMES[key] if key in foreign else key: value for key, value in kwargs.items()}
-        return function(*args, **kwargs)
-
-    return method
+    foreign = {key: ours for key, ours in numpy_names(function).items() if key in OF_METHODS}
+    return received(function, name, foreign)
 
 
 def namespace(module: str) -> dict[str, Function]:

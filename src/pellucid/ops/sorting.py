@@ -63,7 +63,7 @@ def sort_samples(draw: Draw) -> list[Sample]:
 
 
 @operation(samples=sort_samples)
-def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
+def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool | None = False) -> Any:
     """The elements in order along a dimension, and where they were; equal elements keep their order.
 
     >>> import pellucid as torch
@@ -79,7 +79,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = 
 
 
 @operation(samples=sort_samples)
-def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
+def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool | None = False) -> Any:
     """The indices that sort a tensor along a dimension.
 
     >>> import pellucid as torch

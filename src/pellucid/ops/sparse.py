@@ -40,7 +40,7 @@ def sparse_coo_tensor(
     check_room("sparse_coo_tensor", shape, given.array.dtype)
     result = wrap(np.zeros(shape, given.array.dtype))
     result = index_put(result, tuple(places.long()), given, accumulate=True)  # type: ignore[attr-defined, arg-type]
-    return result.detach().requires_grad_() if requires_grad else result  # type: ignore[attr-defined, no-any-return]
+    return result.detach().requires_grad_(requires_grad) if requires_grad else result  # type: ignore[attr-defined, no-any-return]
 
 
 def _shape(places: np.ndarray, values: np.ndarray) -> tuple[int, ...]:

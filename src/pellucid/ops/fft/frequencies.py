@@ -80,7 +80,8 @@ def _length(name: str, n: Any) -> int:
 
 @operation(samples=_frequency_samples, module="torch.fft", out="any")
 def fftfreq(
-    n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+    n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool | None = False,
 ) -> Any:
     """The frequency of each element that fft gives for a signal of length n, sampled every d: positive, then negative.
 
@@ -96,7 +97,8 @@ def fftfreq(
 
 @operation(samples=_frequency_samples, module="torch.fft", out="any")
 def rfftfreq(
-    n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+    n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool | None = False,
 ) -> Any:
     """The frequency of each element that rfft gives for a signal of length n, sampled every d.
 

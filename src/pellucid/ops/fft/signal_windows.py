@@ -12,6 +12,7 @@ import scipy.special
 from numpy import ndarray
 
 from pellucid import dtypes
+from pellucid.core.flags import Truth
 from pellucid.ops.arguments import refusal
 from pellucid.ops.create import made
 from pellucid.ops.fft.windows import exactly
@@ -59,7 +60,7 @@ def _positive(what: str, value: float) -> None:
     samples=lambda draw: [*_samples(tau=0.7)(draw), call(5, center=1.0, sym=False, dtype=dtypes.float64)],
     module="torch.signal.windows",
 )
-def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, **options: Any) -> Any:
+def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: Truth = True, **options: Any) -> Any:
     """Falling exponentially on both sides of the centre, by a factor e every tau.
 
     >>> import pellucid as torch
@@ -76,7 +77,7 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
 
 
 @operation(samples=_samples(std=0.9), module="torch.signal.windows")
-def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> Any:
+def gaussian(M: int, *, std: float = 1.0, sym: Truth = True, **options: Any) -> Any:
     """The bell of the normal distribution.
 
     >>> import pellucid as torch
@@ -94,7 +95,7 @@ def _middle(M: int, sym: bool) -> float:
 
 
 @operation(samples=_samples(beta=4.0), module="torch.signal.windows")
-def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> Any:
+def kaiser(M: int, *, beta: float = 12.0, sym: Truth = True, **options: Any) -> Any:
     """The Kaiser window; beta says how narrow it is.
 
     >>> import pellucid as torch
@@ -127,7 +128,7 @@ def _unless_single(M: int, formula: Formula) -> Formula:
 
 
 @operation(samples=_samples(), module="torch.signal.windows")
-def cosine(M: int, *, sym: bool = True, **options: Any) -> Any:
+def cosine(M: int, *, sym: Truth = True, **options: Any) -> Any:
     """Half a period of a sine.
 
     >>> import pellucid as torch
@@ -139,7 +140,7 @@ def cosine(M: int, *, sym: bool = True, **options: Any) -> Any:
 
 
 @operation(samples=_samples(), module="torch.signal.windows")
-def bartlett(M: int, *, sym: bool = True, **options: Any) -> Any:
+def bartlett(M: int, *, sym: Truth = True, **options: Any) -> Any:
     """A triangle.
 
     >>> import pellucid as torch
@@ -154,7 +155,7 @@ def bartlett(M: int, *, sym: bool = True, **options: Any) -> Any:
 
 
 @operation(samples=_samples(a=[0.5, 0.3, 0.2]), module="torch.signal.windows")
-def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, **options: Any) -> Any:
+def general_cosine(M: int, *, a: Sequence[float], sym: Truth = True, **options: Any) -> Any:
     """A sum of cosines with coefficients a, their signs alternating.
 
     >>> import pellucid as torch
@@ -174,7 +175,7 @@ def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, **options: A
 
 
 @operation(samples=_samples(alpha=0.6), module="torch.signal.windows")
-def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options: Any) -> Any:
+def general_hamming(M: int, *, alpha: float = 0.54, sym: Truth = True, **options: Any) -> Any:
     """alpha - (1 - alpha) cos.
 
     >>> import pellucid as torch
@@ -187,7 +188,7 @@ def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options:
 def _sum_of_cosines(name: str, a: list[float], doc: str) -> None:
     """A named choice of coefficients."""
 
-    def function(M: int, *, sym: bool = True, **options: Any) -> Any:
+    def function(M: int, *, sym: Truth = True, **options: Any) -> Any:
         return general_cosine(M, a=a, sym=sym, **options)
 
     function.__name__ = function.__qualname__ = name

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from pellucid.core.flags import Truth
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.arguments import expect, name_of, refusal
 from pellucid.ops.axes import transpose
@@ -83,7 +84,7 @@ def _stft_samples(draw: Draw) -> list[Sample]:
 @operation(samples=_stft_samples, unclaimed=COMPOSED)
 def stft(
     input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None,
-    center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,
+    center: Truth = True, pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,
     return_complex: bool | None = None, align_to_window: bool | None = None,
 ) -> Any:  # fmt: skip
     """The spectrum of frames of n_fft points, one every hop_length: frequencies by frames.

@@ -7,6 +7,7 @@ and other decompositions, so it needs no derivative of its own.
 
 from typing import Any
 
+from pellucid.core.flags import Truth
 from pellucid.ops.linalg.decompositions import FREE_SIGNS
 from pellucid.ops.linalg.matrices import adjoint
 from pellucid.ops.linalg.qr import qr
@@ -71,7 +72,7 @@ def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None)
     ],
     methods=(), unclaimed=UNCLAIMED,
 )  # fmt: skip
-def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> Factors:
+def pca_lowrank(A: Any, q: int | None = None, center: Truth = True, niter: int = 2) -> Factors:
     """Principal components: the q largest singular values, nearly, of A less the mean of its rows, and their vectors.
 
     >>> import pellucid as torch

@@ -11,6 +11,7 @@ import numpy as np
 
 from pellucid import return_types
 from pellucid.core.blas import lu_factors
+from pellucid.core.flags import Truth
 from pellucid.core.primitive import constant, general
 from pellucid.core.record import bind
 from pellucid.core.tensor import wrap
@@ -210,7 +211,7 @@ def _unpacked(factors: Any) -> tuple[Any, Any]:
 
 
 @operation(samples=_lu_samples, name="lu", out="any")
-def torch_lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
+def torch_lu(A: Any, pivot: bool = True, get_infos: Truth = False) -> Any:
     """L and U packed into one matrix and the pivots; with `get_infos` also where it failed. See `linalg.lu_factor`.
 
     >>> import pellucid as torch

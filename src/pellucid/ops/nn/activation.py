@@ -12,6 +12,7 @@ import numpy as np
 from numpy import ndarray
 
 from pellucid.core.attention import HALVES
+from pellucid.core.flags import Truth
 from pellucid.core.inplace import in_place
 from pellucid.core.primitive import elementwise
 from pellucid.core.record import bind
@@ -110,7 +111,7 @@ _silu_row = smooth("silu", _silu, _silu_slope, _silu_bend, kinds="fc")
 
 
 @operation(samples=unary_samples, module=F)
-def silu(input: Any, inplace: bool = False) -> Any:
+def silu(input: Any, inplace: Truth = False) -> Any:
     """`x * sigmoid(x)`, also called swish.
 
     >>> import pellucid as torch
@@ -160,7 +161,7 @@ _mish_row = smooth("mish", _mish, _mish_slope, _mish_bend)
 
 
 @operation(samples=unary_samples, module=F)
-def mish(input: Any, inplace: bool = False) -> Any:
+def mish(input: Any, inplace: Truth = False) -> Any:
     """`x * tanh(softplus(x))`.
 
     >>> import pellucid as torch

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from pellucid.core.flags import Truth
 from pellucid.ops.along import bare
 from pellucid.ops.arguments import Shape, expect
 from pellucid.ops.nn.pooling import F, example, refuse_kinds
@@ -121,7 +122,7 @@ def _largest(rank: int, input: Any, output_size: Any) -> tuple[Any, Any]:
 
 
 def _adaptive_max_pool(rank: int) -> Any:
-    def adaptive_max_pool(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    def adaptive_max_pool(input: Any, output_size: Any, return_indices: Truth = False) -> Any:
         values, index = _largest(rank, input, output_size)
         return (values, index) if return_indices else values
 
@@ -134,7 +135,7 @@ def _adaptive_max_pool(rank: int) -> Any:
 
 
 def _adaptive_max_pool_with_indices(rank: int) -> Any:
-    def adaptive_max_pool_with_indices(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    def adaptive_max_pool_with_indices(input: Any, output_size: Any, return_indices: Truth = False) -> Any:
         return _largest(rank, input, output_size)
 
     name = f"adaptive_max_pool{rank}d_with_indices"

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
+from pellucid.core.flags import Truth
 from pellucid.core.primitive import elementwise
 from pellucid.core.record import bind
 from pellucid.core.tensor import bearing
@@ -63,7 +64,7 @@ def _binary_samples(draw: Draw) -> list[Sample]:
 
 @operation(samples=_binary_samples, module=F, domain=(0.05, 0.95))
 def binary_cross_entropy(
-    input: Any, target: Any, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
+    input: Any, target: Any, weight: Any = None, size_average: Truth = None, reduce: Truth = None,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """The cross entropy of probabilities: -(target * log(input) + (1 - target) * log(1 - input)).
@@ -162,7 +163,7 @@ _softness_row = bind(
     module=F, aliases=("torch.binary_cross_entropy_with_logits",),
 )  # fmt: skip
 def binary_cross_entropy_with_logits(
-    input: Any, target: Any, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
+    input: Any, target: Any, weight: Any = None, size_average: Truth = None, reduce: Truth = None,
     reduction: str = "mean", pos_weight: Any = None,
 ) -> Any:  # fmt: skip
     """The binary cross entropy of sigmoid(input), without overflow; `pos_weight` weighs the positive targets.
@@ -208,7 +209,7 @@ _soft_margin_row = loss_row("soft_margin_loss", only("f", _soft_margin), lambda 
     module=F,
 )  # fmt: skip
 def soft_margin_loss(
-    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    input: Any, target: Any, size_average: Truth = None, reduce: Truth = None, reduction: str = "mean"
 ) -> Any:
     """log(1 + exp(-target * input)): small where input and target (1 or -1) have the same sign.
 
@@ -232,7 +233,7 @@ def soft_margin_loss(
     module=F,
 )  # fmt: skip
 def multilabel_soft_margin_loss(
-    input: Any, target: Any, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
+    input: Any, target: Any, weight: Any = None, size_average: Truth = None, reduce: Truth = None,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """The binary cross entropy of each class's logit, averaged over the classes of the last dimension.

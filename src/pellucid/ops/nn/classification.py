@@ -7,6 +7,7 @@ from typing import Any
 from numpy import ndarray
 
 from pellucid import dtypes
+from pellucid.core.flags import Truth
 from pellucid.core.kinds import plain
 from pellucid.core.modes import is_quiet
 from pellucid.core.tensor import bearing, wrap
@@ -142,8 +143,8 @@ def _class_samples(draw: Draw) -> list[Sample]:
 
 @operation(samples=_class_samples, module=F)
 def nll_loss(
-    input: Any, target: Any, weight: Any = None, size_average: bool | None = None, ignore_index: int = IGNORED,
-    reduce: bool | None = None, reduction: str = "mean",
+    input: Any, target: Any, weight: Any = None, size_average: Truth = None, ignore_index: int = IGNORED,
+    reduce: Truth = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """The negative of the log-probability that each sample gives to its class.
 
@@ -172,8 +173,8 @@ def nll_loss(
     module=F,
 )  # fmt: skip
 def cross_entropy(
-    input: Any, target: Any, weight: Any = None, size_average: bool | None = None, ignore_index: int = IGNORED,
-    reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0,
+    input: Any, target: Any, weight: Any = None, size_average: Truth = None, ignore_index: int = IGNORED,
+    reduce: Truth = None, reduction: str = "mean", label_smoothing: float = 0.0,
 ) -> Any:  # fmt: skip
     """The negative logarithm of the share that softmax of the logits gives to each sample's class.
 

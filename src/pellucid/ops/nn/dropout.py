@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pellucid.core.flags import Truth
 from pellucid.core.kinds import plain
 from pellucid.core.tensor import wrap
 from pellucid.ops.arguments import expect
@@ -88,7 +89,7 @@ def _positional(*shapes: tuple[int, ...]) -> Any:
 
 
 @operation(samples=_samples((2, 3), (3,)), module=F, unclaimed=DRAWS, tensors=1)
-def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: Truth = False) -> Any:
     """Set each element to zero with probability p and scale the others by 1 / (1 - p).
 
     >>> import pellucid as torch
@@ -101,7 +102,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
 
 
 @operation(samples=_samples((2, 3), (2, 2, 2)), module=F, unclaimed=DRAWS, tensors=1)
-def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: Truth = False) -> Any:
     """Dropout for SELU networks: elements go to SELU's lower bound, and mean 0 and variance 1 stay.
 
     >>> import pellucid as torch
@@ -114,7 +115,7 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
 
 
 @operation(samples=_samples((2, 3, 2), (2, 2, 1, 2)), module=F, unclaimed=DRAWS, tensors=1)
-def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: Truth = False) -> Any:
     """Alpha dropout of whole channels: dimension 1 counts the channels.
 
     >>> import pellucid as torch
@@ -139,7 +140,7 @@ def _odd_rank(name: str, rank: int, wanted: str) -> None:
 
 
 @operation(samples=_samples((2, 3, 2), (3, 2)), module=F, unclaimed=DRAWS)
-def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: Truth = False) -> Any:
     """Dropout of whole channels of (N, C, L) or (C, L).
 
     >>> import pellucid as torch
@@ -158,7 +159,7 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 
 @operation(samples=_samples((2, 3, 2, 1), (1, 3, 1, 2)), module=F, unclaimed=DRAWS)
-def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: Truth = False) -> Any:
     """Dropout of whole channels of (N, C, H, W).
 
     >>> import pellucid as torch
@@ -180,7 +181,7 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 
 @operation(samples=_samples((2, 3, 2, 1, 2), (3, 1, 2, 1)), module=F, unclaimed=DRAWS)
-def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: Truth = False) -> Any:
     """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W).
 
     >>> import pellucid as torch

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from pellucid.core.flags import Truth
 from pellucid.core.primitive import constant
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
@@ -150,7 +151,7 @@ def _samples(rank: int) -> Any:
 
 def _fractional_max_pool(rank: int) -> Any:
     def fractional_max_pool(
-        input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+        input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: Truth = False,
         _random_samples: Any = None,
     ) -> Any:  # fmt: skip
         pooled = _pooled(rank, input, kernel_size, output_size, output_ratio, _random_samples)
@@ -171,7 +172,7 @@ def _fractional_max_pool(rank: int) -> Any:
 
 def _fractional_max_pool_with_indices(rank: int) -> Any:
     def fractional_max_pool_with_indices(
-        input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+        input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: Truth = False,
         _random_samples: Any = None,
     ) -> Any:  # fmt: skip
         return _pooled(rank, input, kernel_size, output_size, output_ratio, _random_samples)

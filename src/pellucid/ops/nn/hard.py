@@ -9,6 +9,7 @@ import numpy as np
 from numpy import ndarray
 
 from pellucid import dtypes
+from pellucid.core.flags import Truth
 from pellucid.core.primitive import elementwise
 from pellucid.core.record import bind
 from pellucid.ops.arguments import refusal
@@ -38,7 +39,7 @@ _hardtanh_row = bind(
 
 
 @operation(samples=samples_with({"min_val": -0.3, "max_val": 1.1}), module=F, writers=(f"{F}.hardtanh_",))
-def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: Truth = False) -> Any:
     """Each element, but not below `min_val` nor above `max_val`.
 
     >>> import pellucid as torch
@@ -56,7 +57,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
 
 
 @operation(samples=unary_samples, module=F, domain=(-9.0, 9.0))
-def relu6(input: Any, inplace: bool = False) -> Any:
+def relu6(input: Any, inplace: Truth = False) -> Any:
     """Each element between 0 and 6, else the nearer of the two.
 
     >>> import pellucid as torch
@@ -85,7 +86,7 @@ _hardsigmoid_row = smooth(
     samples=unary_samples, module=F, domain=(-5.0, 5.0),
     unclaimed={"gradient_equals_torch": "PyTorch multiplies by a sixth rounded to float32, also in float64"},
 )  # fmt: skip
-def hardsigmoid(input: Any, inplace: bool = False) -> Any:
+def hardsigmoid(input: Any, inplace: Truth = False) -> Any:
     """(x + 3) / 6, between 0 and 1: a sigmoid in straight pieces.
 
     >>> import pellucid as torch
@@ -115,7 +116,7 @@ _hardswish_row = smooth(
 
 
 @operation(samples=unary_samples, module=F, domain=(-5.0, 5.0))
-def hardswish(input: Any, inplace: bool = False) -> Any:
+def hardswish(input: Any, inplace: Truth = False) -> Any:
     """`x * hardsigmoid(x)`: silu without an exponential.
 
     >>> import pellucid as torch

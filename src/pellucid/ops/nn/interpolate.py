@@ -9,6 +9,7 @@ import numpy as np
 from numpy import ndarray
 
 from pellucid.core.attention import HALVES
+from pellucid.core.flags import Truth
 from pellucid.core.primitive import constant
 from pellucid.core.record import bind
 from pellucid.ops.arguments import Shape, expect, name_of, refusal
@@ -137,7 +138,7 @@ def _unsupported(input: Any, mode: str) -> Exception:
 )  # fmt: skip
 def interpolate(
     input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None, antialias: bool = False,
+    recompute_scale_factor: Truth = None, antialias: Truth = False,
 ) -> Any:  # fmt: skip
     """Resample the dimensions behind batch and channels to a size, or by a factor.
 
@@ -161,7 +162,7 @@ def interpolate(
     if antialias and not (mode in ("bilinear", "bicubic", "lanczos") and input.ndim == 4):
         what = "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes"
         raise ValueError(f"{what} and requires a 4-D tensor as input")
-    return _resampled(input, sizes, scales, mode, bool(align_corners), antialias)
+    return _resampled(input, sizes, scales, mode, bool(align_corners), bool(antialias))
 
 
 def _resampled(input: Any, sizes: Shape, scales: Any, mode: str, align: bool, antialias: bool) -> Any:
@@ -237,7 +238,7 @@ def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) ->
     name="_upsample_bilinear2d_aa", methods=(), reference="torch.ops.aten._upsample_bilinear2d_aa",
 )  # fmt: skip
 def upsample_bilinear2d_aa(
-    input: Any, output_size: Any, align_corners: bool, scales_h: float | None = None, scales_w: float | None = None, *,
+    input: Any, output_size: Any, align_corners: Truth, scales_h: float | None = None, scales_w: float | None = None, *,
     scale_factors: Any = None,
 ) -> Any:  # fmt: skip
     """Resample two dimensions linearly, smoothed when shrinking: what interpolate calls for antialias=True.

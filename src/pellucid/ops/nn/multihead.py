@@ -4,6 +4,7 @@ import math
 import warnings
 from typing import Any, NamedTuple
 
+from pellucid.core.flags import Truth
 from pellucid.ops.affine import baddbmm, linear
 from pellucid.ops.arguments import expect, is_floating, refusal
 from pellucid.ops.axes import transpose
@@ -223,11 +224,11 @@ def _samples(draw: Draw) -> list[Sample]:
 @operation(samples=_samples, module="torch.nn.functional", unclaimed=COMPOSED)
 def multi_head_attention_forward(
     query: Any, key: Any, value: Any, embed_dim_to_check: int, num_heads: int, in_proj_weight: Any,
-    in_proj_bias: Any, bias_k: Any, bias_v: Any, add_zero_attn: bool, dropout_p: float, out_proj_weight: Any,
-    out_proj_bias: Any, training: bool = True, key_padding_mask: Any = None, need_weights: bool = True,
-    attn_mask: Any = None, use_separate_proj_weight: bool = False, q_proj_weight: Any = None,
+    in_proj_bias: Any, bias_k: Any, bias_v: Any, add_zero_attn: Truth, dropout_p: float, out_proj_weight: Any,
+    out_proj_bias: Any, training: Truth = True, key_padding_mask: Any = None, need_weights: Truth = True,
+    attn_mask: Any = None, use_separate_proj_weight: Truth = False, q_proj_weight: Any = None,
     k_proj_weight: Any = None, v_proj_weight: Any = None, static_k: Any = None, static_v: Any = None,
-    average_attn_weights: bool = True, is_causal: bool = False,
+    average_attn_weights: Truth = True, is_causal: Truth = False,
 ) -> tuple[Any, Any]:  # fmt: skip
     """What nn.MultiheadAttention computes: the result (L, N, E) and the weights (N, L, S), or None.
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from pellucid.core.flags import Truth
 from pellucid.core.kinds import plain
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
@@ -80,7 +81,7 @@ def _max_pool(rank: int) -> Any:
 
     def max_pool(
         input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-        return_indices: bool = False,
+        return_indices: Truth = False,
     ) -> Any:  # fmt: skip
         values, index = _pooled(rank, input, kernel_size, stride, padding, dilation, ceil_mode)
         return (values, index) if return_indices else values
@@ -96,7 +97,7 @@ def _max_pool(rank: int) -> Any:
 def _max_pool_with_indices(rank: int) -> Any:
     def max_pool_with_indices(
         input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-        return_indices: bool = False,
+        return_indices: Truth = False,
     ) -> Any:  # fmt: skip
         return _pooled(rank, input, kernel_size, stride, padding, dilation, ceil_mode)
 
@@ -140,7 +141,7 @@ backward_row = bind(
     methods=(), reference="torch.ops.aten.max_pool2d_with_indices_backward",
 )  # fmt: skip
 def max_pool2d_with_indices_backward(
-    grad_output: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    grad_output: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: Truth,
     indices: Any,
 ) -> Any:  # fmt: skip
     """The gradient of max_pool2d: each element of grad_output added to the place that its index names.

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from pellucid.core.flags import Truth
 from pellucid.core.primitive import constant
 from pellucid.core.record import bind
 from pellucid.core.tensor import bearing
@@ -31,8 +32,8 @@ from pellucid.ops.shape import reshape, unsqueeze
     module=F, aliases=("torch.margin_ranking_loss",),
 )  # fmt: skip
 def margin_ranking_loss(
-    input1: Any, input2: Any, target: Any, margin: float = 0, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean",
+    input1: Any, input2: Any, target: Any, margin: float = 0, size_average: Truth = None,
+    reduce: Truth = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """max(0, -target * (input1 - input2) + margin): target 1 wants the first to be larger, -1 the second.
 
@@ -59,7 +60,7 @@ def margin_ranking_loss(
     tensors=2,
 )  # fmt: skip
 def hinge_embedding_loss(
-    input: Any, target: Any, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
+    input: Any, target: Any, margin: float = 1.0, size_average: Truth = None, reduce: Truth = None,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """The input itself (a distance) where the target is 1, and max(0, margin - input) where it is -1.
@@ -85,8 +86,8 @@ def hinge_embedding_loss(
     module=F, aliases=("torch.cosine_embedding_loss",),
 )  # fmt: skip
 def cosine_embedding_loss(
-    input1: Any, input2: Any, target: Any, margin: float = 0, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean",
+    input1: Any, input2: Any, target: Any, margin: float = 0, size_average: Truth = None,
+    reduce: Truth = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """1 - cos of the angle between vectors where the target is 1, and max(0, cos - margin) where it is -1.
 
@@ -135,7 +136,7 @@ def _triplet(
 )  # fmt: skip
 def triplet_margin_loss(
     anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
-    swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    swap: bool = False, size_average: Truth = None, reduce: Truth = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """How much the anchor is farther from the positive than from the negative, less a margin: at least 0.
 
@@ -160,7 +161,7 @@ def triplet_margin_loss(
 )  # fmt: skip
 def triplet_margin_with_distance_loss(
     anchor: Any, positive: Any, negative: Any, *, distance_function: Callable[[Any, Any], Any] | None = None,
-    margin: float = 1.0, swap: bool = False, reduction: str = "mean",
+    margin: float = 1.0, swap: Truth = False, reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """`triplet_margin_loss` with a distance of your own.
 
@@ -209,8 +210,8 @@ _within_row = bind(constant("within", _within, 1, elementwise=True))
     module=F, unclaimed=COMPOSED,
 )  # fmt: skip
 def multi_margin_loss(
-    input: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean",
+    input: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None, size_average: Truth = None,
+    reduce: Truth = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """The mean over the other classes of max(0, margin - score of the target's class + score)^p.
 
@@ -271,7 +272,7 @@ _labels_row = bind(constant("labels", _labels, 1, outputs=2))
     module=F, unclaimed=COMPOSED,
 )  # fmt: skip
 def multilabel_margin_loss(
-    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    input: Any, target: Any, size_average: Truth = None, reduce: Truth = None, reduction: str = "mean"
 ) -> Any:
     """max(0, 1 - score of a target's class + score), over all labels and all classes that are no labels.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pellucid.core.flags import Truth
 from pellucid.core.primitive import elementwise
 from pellucid.core.record import bind
 from pellucid.core.tensor import Tensor
@@ -76,7 +77,7 @@ def _weighted(each: Any, weight: Any, input: Any, size_average: bool | None, red
 
 @operation(samples=_weighted_samples, module=F)
 def mse_loss(
-    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    input: Any, target: Any, size_average: Truth = None, reduce: Truth = None, reduction: str = "mean",
     weight: Any = None,
 ) -> Any:  # fmt: skip
     """The mean (or sum, or each) of the squared differences between input and target.
@@ -96,7 +97,7 @@ def mse_loss(
 
 @operation(samples=_weighted_samples, module=F)
 def l1_loss(
-    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    input: Any, target: Any, size_average: Truth = None, reduce: Truth = None, reduction: str = "mean",
     weight: Any = None,
 ) -> Any:  # fmt: skip
     """The mean (or sum, or each) of the absolute differences between input and target.
@@ -173,7 +174,7 @@ _huber_row = _bent_row("huber_loss", lambda delta: 1)
     module=F,
 )  # fmt: skip
 def smooth_l1_loss(
-    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    input: Any, target: Any, size_average: Truth = None, reduce: Truth = None, reduction: str = "mean",
     beta: float = 1.0,
 ) -> Any:  # fmt: skip
     """Squared error (over 2 beta) where it is below `beta`, absolute error (less beta / 2) beyond.
@@ -224,7 +225,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     tensors=1,
 )  # fmt: skip
 def kl_div(
-    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    input: Any, target: Any, size_average: Truth = None, reduce: Truth = None, reduction: str = "mean",
     log_target: bool = False,
 ) -> Any:  # fmt: skip
     """The divergence of a distribution given by its logarithm from the target: target * (log(target) - input).
@@ -264,8 +265,8 @@ def kl_div(
     module=F, aliases=("torch.poisson_nll_loss",),
 )  # fmt: skip
 def poisson_nll_loss(
-    input: Any, target: Any, log_input: bool = True, full: bool = False, size_average: bool | None = None,
-    eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",
+    input: Any, target: Any, log_input: bool = True, full: bool = False, size_average: Truth = None,
+    eps: float = 1e-8, reduce: Truth = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """The negative logarithm of the likelihood of counts under a Poisson distribution with this (log) rate.
 
@@ -316,7 +317,7 @@ def _variances(input: Any, var: Any) -> Any:
     module=F,
 )  # fmt: skip
 def gaussian_nll_loss(
-    input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+    input: Any, target: Any, var: Any, full: Truth = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Any:
     """The negative logarithm of the likelihood of the target under normal distributions of this mean and variance.
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from numpy import ndarray
 
+from pellucid.core.flags import Truth
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.ops import softmax as shares
@@ -72,7 +73,7 @@ def _gumbel_samples(draw: Draw) -> list[Sample]:
 
 
 @operation(samples=_gumbel_samples, module=F, unclaimed={"reads_values": "it draws random numbers"})
-def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Any:
+def gumbel_softmax(logits: Any, tau: float = 1, hard: Truth = False, eps: float = 1e-10, dim: int = -1) -> Any:
     """A random choice in proportion to exp(logits), made soft by a temperature; `hard` gives ones and zeros.
 
     A hard choice has the gradient of the soft one.

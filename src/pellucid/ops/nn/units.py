@@ -7,6 +7,7 @@ import numpy as np
 from numpy import ndarray
 
 from pellucid.core.attributes import concrete
+from pellucid.core.flags import Truth
 from pellucid.core.primitive import elementwise
 from pellucid.core.record import bind
 from pellucid.core.tensor import wrap
@@ -26,7 +27,7 @@ from pellucid.ops.streams import F64
 
 
 @operation(samples=unary_samples, module=F, writers=(f"{F}.relu_",))
-def relu(input: Any, inplace: bool = False) -> Any:
+def relu(input: Any, inplace: Truth = False) -> Any:
     """Each element if it is positive, else 0.
 
     >>> import pellucid as torch
@@ -69,7 +70,7 @@ _rrelu_mean_row = _leaking("rrelu_mean", "RreluWithNoiseBackward0")
 
 
 @operation(samples=samples_with({"negative_slope": 0.2}), module=F, writers=(f"{F}.leaky_relu_",))
-def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: Truth = False) -> Any:
     """Each element if it is positive, else that times a small slope.
 
     >>> import pellucid as torch
@@ -159,7 +160,7 @@ def _rrelu_samples(draw: Draw) -> list[Sample]:
     unclaimed=dict.fromkeys(("reads_values", "batching_is_a_loop"), "it draws as many random numbers as are negative"),
 )  # fmt: skip
 def rrelu(
-    input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False,
+    input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: Truth = False,
     *, generator: Any = None,
 ) -> Any:  # fmt: skip
     """Each element if it is positive, else that times a slope: random when training, else the middle.
@@ -209,7 +210,7 @@ _threshold_back_row = bind(
     samples=lambda draw: [call(*sample.args, 0.1, 7.5) for sample in unary_samples(draw)],
     module=F, aliases=("torch.threshold",), writers=(f"{F}.threshold_", "torch.threshold_"),
 )  # fmt: skip
-def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
+def threshold(input: Any, threshold: float, value: float, inplace: Truth = False) -> Any:
     """Each element if it is above the threshold, else the value.
 
     >>> import pellucid as torch
@@ -272,7 +273,7 @@ _elu_row, _celu_row = _exponential("elu"), _exponential("celu")
 
 
 @operation(samples=samples_with({"alpha": 0.5}), module=F, writers=(f"{F}.elu_",))
-def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+def elu(input: Any, alpha: float = 1.0, inplace: Truth = False) -> Any:
     """Each element if it is positive, else `alpha * (exp(x) - 1)`.
 
     >>> import pellucid as torch
@@ -285,7 +286,7 @@ def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
 @operation(
     samples=samples_with({"alpha": 0.5}), module=F, aliases=("torch.celu",), writers=(f"{F}.celu_", "torch.celu_")
 )
-def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+def celu(input: Any, alpha: float = 1.0, inplace: Truth = False) -> Any:
     """Each element if it is positive, else `alpha * (exp(x / alpha) - 1)`, whose slope at 0 is 1 for every alpha.
 
     >>> import pellucid as torch
@@ -301,7 +302,7 @@ SELU = (1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1.
 
 
 @operation(samples=unary_samples, module=F, aliases=("torch.selu",), writers=(f"{F}.selu_", "torch.selu_"))
-def selu(input: Any, inplace: bool = False) -> Any:
+def selu(input: Any, inplace: Truth = False) -> Any:
     """elu with the scale and alpha that keep normalised activations normalised.
 
     >>> import pellucid as torch

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pellucid import dtypes
+from pellucid.core.flags import Truth
 from pellucid.ops import extremes, quantiles, reduce, scan
 from pellucid.ops import norm as norms
 from pellucid.ops import softmax as shares
@@ -103,7 +104,7 @@ def _published(samples: Callable[[Draw], list[Sample]], unclaimed: dict[str, str
 
 
 @_published(_reductions)
-def sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def sum(input: Any, dim: Any = None, *, keepdim: Truth = False, dtype: Any = None, mask: Any = None) -> Any:
     """Sum of the elements where the mask is true.
 
     >>> import pellucid as torch
@@ -114,7 +115,7 @@ def sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None
 
 
 @_published(_reductions)
-def prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def prod(input: Any, dim: Any = None, *, keepdim: Truth = False, dtype: Any = None, mask: Any = None) -> Any:
     """Product of the elements where the mask is true.
 
     >>> import pellucid as torch
@@ -128,7 +129,7 @@ def prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
 
 
 @_published(_reductions)
-def mean(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def mean(input: Any, dim: Any = None, *, keepdim: Truth = False, dtype: Any = None, mask: Any = None) -> Any:
     """Mean of the elements where the mask is true; NaN where there are none.
 
     >>> import pellucid as torch
@@ -155,7 +156,7 @@ def _count(input: Any, dim: Any, keepdim: bool, mask: Any) -> Any:
 
 
 @_published(_reductions)
-def amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def amax(input: Any, dim: Any = None, *, keepdim: Truth = False, dtype: Any = None, mask: Any = None) -> Any:
     """The largest of the elements where the mask is true.
 
     >>> import pellucid as torch
@@ -166,7 +167,7 @@ def amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
 
 
 @_published(_reductions)
-def amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def amin(input: Any, dim: Any = None, *, keepdim: Truth = False, dtype: Any = None, mask: Any = None) -> Any:
     """The smallest of the elements where the mask is true.
 
     >>> import pellucid as torch
@@ -177,7 +178,7 @@ def amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
 
 
 @_published(lambda draw: [*_masked(draw), *_lines(draw)])
-def argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def argmax(input: Any, dim: int | None = None, *, keepdim: Truth = False, dtype: Any = None, mask: Any = None) -> Any:
     """Where the largest of the elements is that the mask leaves, in the dtype of the tensor unless another is given.
 
     >>> import pellucid as torch
@@ -189,7 +190,7 @@ def argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: 
 
 
 @_published(lambda draw: [*_masked(draw), *_lines(draw)])
-def argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def argmin(input: Any, dim: int | None = None, *, keepdim: Truth = False, dtype: Any = None, mask: Any = None) -> Any:
     """Where the smallest of the elements is that the mask leaves, in the dtype of the tensor unless another is given.
 
     >>> import pellucid as torch
@@ -223,7 +224,7 @@ def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = Non
 
 @_published(lambda draw: [*_reductions(draw), *_masked(draw, 1, False), call(draw(4), correction=2)])
 def var(
-    input: Any, dim: Any = None, unbiased: bool | None = None, *, correction: Any = None, keepdim: bool = False,
+    input: Any, dim: Any = None, unbiased: Truth = None, *, correction: Any = None, keepdim: Truth = False,
     dtype: Any = None, mask: Any = None,
 ) -> Any:  # fmt: skip
     """Variance of the elements where the mask is true.
@@ -253,7 +254,7 @@ def _freedom(count: Any, correction: float, total: Any) -> Any:
 
 @_published(lambda draw: [*_reductions(draw), *_masked(draw, 1, False), call(draw(4), correction=2)])
 def std(
-    input: Any, dim: Any = None, unbiased: bool | None = None, *, correction: Any = None, keepdim: bool = False,
+    input: Any, dim: Any = None, unbiased: Truth = None, *, correction: Any = None, keepdim: Truth = False,
     dtype: Any = None, mask: Any = None,
 ) -> Any:  # fmt: skip
     """Standard deviation of the elements where the mask is true.
@@ -270,7 +271,7 @@ def std(
 
 @_published(lambda draw: [*_masked(draw, 2.0), *_masked(draw, 1, -1), *_masked(draw, math.inf, 0)])
 def norm(
-    input: Any, ord: float | None = 2.0, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+    input: Any, ord: float | None = 2.0, dim: Any = None, *, keepdim: Truth = False, dtype: Any = None, mask: Any = None
 ) -> Any:
     """The norm of the elements where the mask is true.
 
