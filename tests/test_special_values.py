@@ -12,6 +12,7 @@ may differ, and how (`ours_is_nan`, `theirs_is_nan`), or that PyTorch's own answ
 import re
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -24,6 +25,7 @@ from pellucid.core.tensor import wrap
 from pellucid.ops.operation import Operation, Sample, binary_samples, call, pair_samples, unary_samples
 from pellucid.testing import claims
 from pellucid.testing.claims import oracle
+from pellucid.testing.claims.samples import leaves
 from pellucid.transforms.differences import reals
 
 DISTINCT = claims.distinct_operations()
@@ -545,6 +547,47 @@ def test_a_gradient_that_is_nan_reaches_no_farther_than_in_pytorch(operation: st
         assert farther, f"no longer needed: {FARTHER[operation]}"
     else:
         assert not farther, f"{len(farther)} reach farther than in PyTorch\n" + "\n".join(farther[:4])
+
+
+def pushed(lib: Any, function: Callable[..., Any], sample: Sample, variables: list[Any], place: int) -> list[Any]:
+    """The tangents of the results as arrays, when that of every input is NaN at a place and 1 elsewhere."""
+    forward_ad = lib.autograd.forward_ad
+    with forward_ad.dual_level():
+        duals = {}
+        for variable in variables:
+            tangent = np.ones(tuple(variable.shape))
+            tangent.reshape(-1)[place % max(tangent.size, 1)] = np.nan
+            duals[id(variable)] = forward_ad.make_dual(variable.detach(), lib.tensor(tangent, dtype=variable.dtype))
+        new = lambda value: duals.get(id(value), value)
+        result = function(*claims.mapped(sample.args, new), **claims.mapped(sample.kwargs, new))
+        results = [part for part in leaves(result) if hasattr(part, "dtype") and part.dtype.is_floating_point]
+        return [forward_ad.unpack_dual(part).tangent for part in results]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("operation", DISTINCT)
+def test_a_tangent_that_is_nan_reaches_no_farther_than_in_pytorch(operation: str) -> None:
+    row = DISTINCT[operation]
+    theirs = oracle.torch_function(row)
+    if not has_oracle(row) or row.home.startswith(SPREADING) or row.home == DRAWN:
+        pytest.skip("PyTorch has no such function, or none with one answer")
+    if "draws" in str(row.unclaimed):
+        pytest.skip("it draws random numbers")
+    farther = []
+    for sample in plain_samples(row):
+        for place in (0, 3):
+            wanted, their_error = attempt(partial(pushed, oracle.torch(), theirs, *oracle.in_torch(sample), place))
+            assert their_error in (None, "RuntimeError", "NotImplementedError"), their_error
+            if their_error is None:
+                found = pushed(pellucid, row.function, sample, claims.variables_in(sample), place)
+                for mine, its in zip(found, wanted, strict=True):
+                    if (
+                        mine is not None
+                        and its is not None
+                        and (np.isnan(mine.numpy()) & np.isfinite(claims.plain(its))).any()
+                    ):
+                        farther.append(f"{claims.describe(sample)} at {place}: {mine}, expected {its}")
+    assert not farther, f"{len(farther)} reach farther than in PyTorch\n" + "\n".join(farther[:4])
 
 
 def comparisons(operation: Operation) -> int:

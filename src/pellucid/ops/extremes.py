@@ -56,15 +56,19 @@ def _all_axes(a: Any) -> tuple[int, ...]:
     return tuple(range(a.ndim))
 
 
+def _push(t: Any, a: Any, y: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    """The mean tangent of those that equal the result; the others have no part in it, even if theirs is NaN."""
+    mask, count = owners_row(a, y, axes)
+    return sum_row(keep(t, mask), axes, keepdim) / count
+
+
 def _extreme(name: str, reduce: Any, lower: str) -> Any:
     """The row of amax or amin."""
     return bind(
         general(
             name, lambda a, axes, keepdim: settled(reduce(a, axes, None, None, keepdim)),
             lambda g, a, y, axes, keepdim: back(g, tuple(a.shape), axes, keepdim) * shares_row(a, y, axes),
-            jvp=lambda tangents, y, inputs, params: sum_row(
-                tangents[0] * shares_row(inputs[0], y, params[0]), *params
-            ),
+            jvp=lambda tangents, y, inputs, params: _push(tangents[0], inputs[0], y, *params),
             dtypes="equal", lower=lower,
             batch=lambda op, a, axes, keepdim: op(a, shifted(axes), keepdim),
         )
@@ -119,9 +123,7 @@ aminmax_row = bind(
     general(
         "aminmax", lambda a, *how: (amin_row.primitive.forward(a, *how), amax_row.primitive.forward(a, *how)), None,
         pullback=_aminmax_back,
-        jvp=lambda tangents, y, inputs, params: tuple(
-            sum_row(tangents[0] * shares_row(inputs[0], extreme, params[0]), *params) for extreme in y
-        ),
+        jvp=lambda tangents, y, inputs, params: tuple(_push(tangents[0], inputs[0], each, *params) for each in y),
         outputs=2, dtypes="equal", batch=lambda op, a, axes, keepdim: op(a, shifted(axes), keepdim),
     )
 )  # fmt: skip

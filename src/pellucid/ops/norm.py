@@ -37,8 +37,6 @@ def _norm(a: np.ndarray, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
 
 def _direction(a: Any, y: Any, p: float, axes: tuple[int, ...]) -> Any:
     """How the norm changes with each element, up to the factor `_scale` that the whole vector shares."""
-    if p == 0:
-        return zeros_like_row(a)
     if p == 1:
         return sign(a)
     if p == 2:
@@ -53,7 +51,7 @@ def _direction(a: Any, y: Any, p: float, axes: tuple[int, ...]) -> Any:
 
 
 def _scale(y: Any, p: float) -> Any:
-    if p in (0, 1, math.inf, -math.inf):
+    if p in (1, math.inf, -math.inf):
         return 1
     if p == 2:
         return (y != 0) / (y + (y == 0))
@@ -69,14 +67,18 @@ def _norm_back(g: Any, a: Any, y: Any, p: float, axes: tuple[int, ...], keepdim:
     return back(g * _scale(y, p), shape, axes, keepdim) * _direction(a, y, p, axes)
 
 
+def _norm_push(t: Any, a: Any, y: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
+    if p == 0:
+        return zeros_like_row(y)
+    return sum_row(t * _direction(a, y, p, axes), axes, keepdim) * _scale(y, p)
+
+
 def norming(name: str, **columns: Any) -> Any:
     """A row (a, p, axes, keepdim) for norms of real vectors."""
     return bind(
         general(
             name, _norm, lambda g, a, y, p, axes, keepdim: _norm_back(g, a, y, p, axes, keepdim),
-            jvp=lambda tangents, y, inputs, params: (
-                sum_row(tangents[0] * _direction(inputs[0], y, *params[:2]), *params[1:]) * _scale(y, params[0])
-            ),
+            jvp=lambda tangents, y, inputs, params: _norm_push(tangents[0], inputs[0], y, *params),
             dtypes="equal", batch=lambda op, a, p, axes, keepdim: op(a, p, shifted(axes), keepdim), **columns,
         )
     )  # fmt: skip

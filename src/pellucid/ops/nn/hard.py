@@ -105,9 +105,10 @@ def _hardswish(a: ndarray) -> ndarray:
 def _hardswish_slope(g: ndarray, a: ndarray, y: ndarray) -> Any:
     slope = np.multiply(a, 1 / 3, np.empty_like(a))
     slope += 0.5
-    slope = keep(slope, ~((a <= -3) | (a >= 3)))
+    slope = drop(slope, a >= 3)
     slope += a >= 3
-    return slope * g
+    slope *= g
+    return drop(slope, a <= -3)
 
 
 _hardswish_row = smooth(
