@@ -265,3 +265,61 @@ def test_what_is_made_of_long_sums_keeps_the_digits_that_pytorch_keeps(name, com
             single, double = (BY[name](lib, lib.tensor(data.astype(t)), lib.tensor(index)) for t in ("f", "d"))
             found[lib] = error(single.detach().numpy(), double.detach().numpy())
         assert found[pellucid] <= max(2 * found[torch], FEW), (kind, found)
+
+
+# --- halves: numbers of so few digits are added up in float32 and rounded once, in rules too
+
+
+def shape_of(x: Any, *kept: int) -> list[int]:
+    return [n if i in kept else 1 for i, n in enumerate(x.shape)]
+
+
+def broadcast(function: Callable[[Any, Any, Any], Any], *kept: int) -> Callable[..., Any]:
+    """The gradient of a small operand that was broadcast."""
+
+    def call(lib: Any, x: Any) -> Any:
+        small = lib.full(shape_of(x, *kept), 0.75, dtype=x.dtype)
+        return _pulled(lib, small, lambda leaf: function(lib, x, leaf), x)
+
+    return call
+
+
+HALVES: dict[str, Callable[[Any, Any], Any]] = {
+    "bias": broadcast(lambda lib, x, b: x + b, 1),
+    "column": broadcast(lambda lib, x, b: x * b, 0),
+    "number": broadcast(lambda lib, x, b: x / b),
+    "maximum": broadcast(lambda lib, x, b: lib.maximum(x, b), 1),
+    "where": broadcast(lambda lib, x, b: lib.where(x > 0.125, b, x)),
+    "expand": broadcast(lambda lib, x, b: b.expand(x.shape), 1),
+    "mean": lambda lib, x: _pulled(lib, x, lambda leaf: leaf.mean(), lib.ones((), dtype=x.dtype)),
+    "mean of columns": lambda lib, x: _pulled(lib, x, lambda leaf: leaf.mean(0), x[0] + 1),
+    "mse_loss": lambda lib, x: _pulled(
+        lib, x, lambda leaf: functional(lib).mse_loss(leaf, 0 * x), lib.ones((), dtype=x.dtype)
+    ),
+    "var": lambda lib, x: _pulled(lib, x, lambda leaf: leaf.var(0), 64 * (x[0] + 1)),
+    "cumsum": lambda lib, x: _pulled(lib, x, lambda leaf: leaf.cumsum(0), x / 64),
+    "cumsum of rows": lambda lib, x: _pulled(lib, x, lambda leaf: leaf.T.cumsum(1), x.T / 64),
+    "softmax": lambda lib, x: _pulled(lib, x, lambda leaf: leaf[:2000].softmax(0), 64 * x[:2000]),
+    "scatter_add": lambda lib, x: lib.zeros(2, dtype=x.dtype).scatter_add(
+        0, lib.arange(len(x)) % 2, x[:, 0] / 64
+    ),
+    "scatter_reduce": lambda lib, x: lib.zeros(2, dtype=x.dtype).scatter_reduce(
+        0, lib.arange(len(x)) % 2, x[:, 0] / 64, "mean"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", HALVES)
+def test_halves_are_added_up_in_single_precision(name, dtype, torch):
+    """Half a million of them: bfloat16 takes no more ones from 256 on, and float16 ends at 65504 numbers."""
+    columns = np.random.default_rng(4).random((100_000, 5)) * np.array([1, 0.5, 0.1, 0.7, 0.2])
+    rounded = torch.tensor(columns).to(getattr(torch, dtype)).double().numpy() / 4
+    exact = HALVES[name](torch, torch.tensor(rounded)).double().numpy()
+    size = np.maximum(np.abs(exact), np.abs(exact).max() / 10)
+    ours, theirs = (
+        np.abs(HALVES[name](lib, lib.tensor(rounded).to(getattr(lib, dtype))).double().numpy() - exact) / size
+        for lib in (pellucid, torch)
+    )
+    epsilon = float(torch.finfo(getattr(torch, dtype)).eps)
+    assert ours.max() <= max(2 * theirs.max(), 3 * epsilon)

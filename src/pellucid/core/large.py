@@ -219,6 +219,15 @@ def _added(a: ndarray) -> ndarray:
     return add_reduce(a, -2)  # type: ignore[no-any-return]
 
 
+def is_half(dtype: np.dtype) -> bool:
+    """Whether numbers have so few digits that they are added up in float32: from 256 on, bfloat16 takes no more ones.
+
+    >>> is_half(np.dtype(np.float16)), is_half(np.dtype(np.int16))
+    (True, False)
+    """
+    return dtype.itemsize == 2 and dtype.kind in "fV"
+
+
 def leading_sum(a: ndarray, count: int) -> ndarray:
     """The sum over the first axes, of large arrays with some of the rows for each core.
 
@@ -227,6 +236,8 @@ def leading_sum(a: ndarray, count: int) -> ndarray:
     """
     shape = a.shape[count:]
     size = math.prod(shape)
+    if is_half(a.dtype):
+        return leading_sum(a.astype(np.float32), count).astype(a.dtype)
     if not shape or not size or a.dtype.char not in "fdFD" or not a.flags.c_contiguous:
         return add_reduce(a, tuple(range(count)))  # type: ignore[no-any-return]
     if a.dtype.kind == "c":  # both parts side by side
@@ -272,6 +283,8 @@ def added_up(a: ndarray, axes: tuple[int, ...], keepdim: bool = False) -> Any:
     >>> print(f"{added_up(rows, (0,))[0]:.3f} {np.add.reduce(rows, 0)[0]:.3f}")
     200.000 200.003
     """
+    if is_half(a.dtype):
+        return np.asarray(added_up(a.astype(np.float32), axes, keepdim)).astype(a.dtype)
     if not axes or a.ndim == 1 or a.dtype.char not in "fdFD":
         return add_reduce(a, axes, None, None, keepdim)
     count = len(axes)

@@ -73,7 +73,7 @@ rsub_number_row = bind(
 )
 
 
-def _in_single(g: Any, number: float, operator: Callable[[Any, Any], Any]) -> Any:
+def by_number(g: Any, number: float, operator: Callable[[Any, Any], Any]) -> Any:
     """A gradient in half precision and a number, computed in single precision."""
     if isinstance(g, np.ndarray) and g.dtype in HALVES:
         return operator(g.astype(np.float32), number).astype(g.dtype)
@@ -82,8 +82,8 @@ def _in_single(g: Any, number: float, operator: Callable[[Any, Any], Any]) -> An
 
 # Half precision times a number, which stays what it is: core/careful.py calls them in the place of the rows above.
 for _called, _compute, _rule in (
-    ("mul", operator.mul, lambda g, v: _in_single(g, v, operator.mul)),
-    ("div", operator.truediv, lambda g, v: _in_single(g, v, operator.truediv)),
+    ("mul", operator.mul, lambda g, v: by_number(g, v, operator.mul)),
+    ("div", operator.truediv, lambda g, v: by_number(g, v, operator.truediv)),
 ):
     bind(elementwise(f"{_called}_number", _compute, _rule, grad_name=f"{_called.capitalize()}Backward0"))
 

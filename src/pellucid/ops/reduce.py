@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pellucid import dtypes
-from pellucid.core.large import added_up
+from pellucid.core.large import added_up, is_half
 from pellucid.core.primitive import constant, general, multilinear
 from pellucid.core.record import bind
 from pellucid.ops.along import kept, line_samples
@@ -72,7 +72,8 @@ def count_along(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
 
 def _spread(g: np.ndarray, shape: tuple[int, ...], axes: tuple[int, ...], keepdim: bool, count: int) -> np.ndarray:
     if count != 1:
-        g = np.asarray(g / count)
+        single = g.astype(np.float32) if is_half(g.dtype) else g  # the number of elements may be beyond a half's range
+        g = np.asarray(single / count).astype(g.dtype, copy=False)
     if not keepdim and len(axes) < len(shape):  # a 0-d gradient spreads as it is
         g = g.reshape(kept(shape, axes))
     return expand_row(g, shape)
@@ -117,7 +118,9 @@ def nonempty_samples(draw: Draw) -> list[Sample]:
 
 def _added_all(a: np.ndarray) -> Any:
     """The sum of all elements; NumPy adds up in blocks along one axis only, or all if they lie side by side."""
-    return add_reduce(a, None) if a.ndim < 2 or a.flags.forc else added_up(a, tuple(range(a.ndim)))
+    if is_half(a.dtype) or (a.ndim > 1 and not a.flags.forc):
+        return added_up(a, tuple(range(a.ndim)))
+    return add_reduce(a, None)
 
 
 def _sum_all(a: np.ndarray) -> Any:
@@ -204,6 +207,8 @@ def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
 
 def average(a: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
     """The mean of an array along axes."""
+    if is_half(a.dtype):  # whose sum may be too large for one
+        return np.asarray(average(a.astype(np.float32), axes, keepdim)).astype(a.dtype)
     return settled(added_up(a, axes, keepdim)) / count_along(a.shape, axes)
 
 
@@ -219,7 +224,7 @@ mean_row = bind(
 
 mean_all_row = bind(
     multilinear(
-        "mean_all", lambda a: _added_all(a) / a.size,
+        "mean_all", lambda a: average(a, tuple(range(a.ndim)), False) if is_half(a.dtype) else _added_all(a) / a.size,
         lambda g, a_shape: spread_row(g, a_shape, tuple(range(len(a_shape))), False, math.prod(a_shape) or 1),
         dtypes="equal", lower=lambda a: mean_row(a, tuple(range(a.ndim)), False), grad_name="MeanBackward0",
         batch=lambda op, a: mean_row(a, behind_batch(a), False),

@@ -51,7 +51,10 @@ def before(a: Any, axis: int) -> Any:
     return unslice_row(slice_row(a, part(axis, None, -1)), shape, part(axis, 1, None)) + beginning
 
 
-WIDE = {"f": np.dtype(np.float64), "F": np.dtype(np.complex128)}  # in which PyTorch adds up: results are rounded once
+# In which PyTorch adds up: results are rounded once. E is bfloat16.
+WIDE = {
+    "e": np.dtype(np.float32), "E": np.dtype(np.float32), "f": np.dtype(np.float64), "F": np.dtype(np.complex128),
+}  # fmt: skip
 
 
 def in_double(compute: Any) -> Any:

@@ -80,7 +80,8 @@ def _where(mask: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """np.where; on large arrays without branches: b, changed by the bits in which a differs where the mask is true."""
     bits = BITS.get(a.dtype)
     shapes = (mask.shape, ())
-    if mask.size <= LARGE or bits is None or a.shape not in shapes or b.shape not in shapes:
+    alike = a.dtype == b.dtype and a.shape in shapes and b.shape in shapes  # NumPy: bfloat16 times 0.5 is float32
+    if mask.size <= LARGE or bits is None or not alike:
         return np.where(mask, a, b)
     rest = b.view(bits)
     chosen = np.asarray(np.bitwise_xor(a.view(bits), rest))

@@ -236,9 +236,14 @@ def _softmax_back(g: np.ndarray, y: np.ndarray, axis: int) -> Any:
         return y * (g - g * y)
     if by_rows(y, axis):
         return by_loop(softmax_back_loop, _softmax_back_rows, g, y)
+    if y.dtype.itemsize == 2:
+        return _softmax_back_of_halves(g, y, axis)  # a sum of halves would lose most of its digits
     out = g * y
     subtract(g, added_up(out, (axis,), True), out)
     return multiply(out, y, out)
+
+
+_softmax_back_of_halves = in_single(_softmax_back)
 
 
 def _share_slope(v: Any, g: Any, y: Any, axis: int) -> Any:
@@ -290,7 +295,7 @@ def _log_softmax_back(g: np.ndarray, y: np.ndarray, axis: int) -> Any:
     if by_rows(y, axis):
         return by_loop(log_softmax_back_loop, _log_softmax_back_rows, g, y)
     if y.dtype.itemsize == 2:
-        return _log_softmax_back_of_halves(g, y, axis)  # a sum of halves would lose most of its digits
+        return _log_softmax_back_of_halves(g, y, axis)
     out = np.exp(y)
     out *= added_up(g, (axis,), True)
     return subtract(g, out, out)

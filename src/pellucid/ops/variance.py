@@ -4,6 +4,7 @@ The deviations from the mean are computed once more in backward rather than kept
 """
 
 import math
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from pellucid.core.large import added_up
 from pellucid.core.primitive import general
 from pellucid.core.record import bind
 from pellucid.ops.arguments import is_floating, name_of, number, refusal, shifted
+from pellucid.ops.arithmetic import by_number
 from pellucid.ops.elementwise import sqrt
 from pellucid.ops.formats import in_order
 from pellucid.ops.operation import Draw, Sample, call, operation
@@ -63,10 +65,13 @@ def _std(a: np.ndarray, axes: tuple[int, ...], correction: float, keepdim: bool)
     return np.sqrt(_var(a, axes, correction, keepdim))
 
 
-def var_slope(a: Any, axes: tuple[int, ...], correction: float) -> Any:
-    """The derivative of the variance with respect to each element; its sum with any constant is the same."""
+def _slope(a: Any, axes: tuple[int, ...], correction: float) -> tuple[Any, float]:
+    """The derivative of the variance with respect to each element: deviations, and the number that all are times.
+
+    That may be too small for a half, so a gradient is multiplied by it in single precision.
+    """
     freedom = count_along(tuple(a.shape), axes) - correction
-    return (a - mean_row(a, axes, True)) * (2 / freedom if freedom > 0 else math.inf)
+    return a - mean_row(a, axes, True), 2 / freedom if freedom > 0 else math.inf
 
 
 def per_root(g: Any, y: Any) -> Any:
@@ -75,12 +80,14 @@ def per_root(g: Any, y: Any) -> Any:
 
 
 def _var_back(g: Any, a: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
-    return back(g, tuple(a.shape), axes, keepdim) * var_slope(a, axes, correction)
+    deviations, factor = _slope(a, axes, correction)
+    return back(by_number(g, factor, mul), tuple(a.shape), axes, keepdim) * deviations
 
 
 def _var_forward(tangents: Any, y: Any, inputs: Any, params: Any) -> Any:
     axes, correction, keepdim = params
-    return sum_row(tangents[0] * var_slope(inputs[0], axes, correction), axes, keepdim)
+    deviations, factor = _slope(inputs[0], axes, correction)
+    return by_number(sum_row(tangents[0] * deviations, axes, keepdim), factor, mul)
 
 
 var_row = bind(
