@@ -708,3 +708,17 @@ def test_bfloat16_is_rounded_on_the_way_as_in_torch(torch: Any, name: str) -> No
     with np.errstate(all="ignore"):
         ours = calls[name](pellucid, pellucid.from_numpy(every).view(pellucid.bfloat16)).float().numpy()
     np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("shapes", [((2,), ()), ((), ()), ((2, 3), (1,)), ((2,), (2,))])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_half_and_a_count_in_a_tensor_are_multiplied_and_divided_in_single_precision(shapes, dtype, torch):
+    """A count of more than 65504 elements is no infinity: nanmean divides by one."""
+    for operator in (lambda a, b: a / b, lambda a, b: a * 0.001 * b):
+        found, expected = (
+            operator(lib.ones(shapes[0], dtype=getattr(lib, dtype)), lib.full(shapes[1], 133_222))
+            for lib in (pellucid, torch)
+        )
+        assert str(found.dtype) == str(expected.dtype)
+        assert found.tolist() == expected.tolist()

@@ -87,8 +87,11 @@ def half_and_number(p: Primitive, inputs: Sequence[Any]) -> tuple[Tensor, float]
         one, two = two, one
     if not isinstance(one, Tensor) or one.array.dtype.itemsize != 2 or plain(one.array.dtype) not in HALVES:
         return None
-    if isinstance(two, Tensor) and not two.array.ndim and one.array.ndim and type(two.array) is np.ndarray:
-        two = two.array.item() if two.array.dtype in FLOATS and current_node(two) is None else two
+    if isinstance(two, Tensor) and type(two.array) is np.ndarray and two.array.size == 1:
+        array, rank = two.array, one.array.ndim
+        real = array.dtype in FLOATS and not array.ndim and rank and current_node(two) is None
+        if real or (array.dtype.kind in "iu" and array.ndim <= rank):
+            two = array.item()
     return (one, two) if type(two) in (int, float) else None
 
 
