@@ -28,6 +28,7 @@ SMALL = 2048  # elements: below, the calls count and not the passes over memory
 BLOCK = 1 << 16  # elements that are worked on at a time, so that all passes but the first find them in the cache
 LONG, LARGE = 800, 1 << 15  # a row, and a matrix, for which NumPy broadcasts a column faster without its buffer
 MICROSECONDS = 1.5e-3  # that a kernel takes for each element, roughly
+PART = 1024  # numbers of a row that are added up by themselves: one long sum of 30 000 loses its last two digits
 CALM = 16.0  # exponentials of numbers below need no shift: neither they nor their sums overflow
 FAINT = 1e-7  # a sum of exponentials below is made again with a shift, which keeps all its digits
 
@@ -81,6 +82,7 @@ def by_loop(loop: Kernel, kernel: Callable[..., Any], *arrays: np.ndarray) -> np
     """What a native loop makes of the rows of arrays of one shape; where there is none, what a kernel of NumPy does."""
     shape = arrays[-1].shape
     out = np.empty(shape, arrays[-1].dtype)
+    arrays = tuple(map(np.ascontiguousarray, arrays))  # NumPy adds up strided rows one by one: 30 000 lose two digits
     if loop.fits(*arrays):
         loop(out.size // shape[-1], shape[-1], *arrays, out, shape[-1])
         return out
@@ -109,7 +111,9 @@ def exponentials(y: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray |
 
 def row_sums(rows: np.ndarray, along: np.ndarray) -> np.ndarray:
     """The products of rows with a vector. BLAS takes a third of the time (256 rows of 32: 1.2 µs, not 4.2), but it
-    would wake its threads for large matrices, which are worked on by ours."""
+    would wake its threads for large matrices, which are worked on by ours. Long rows are added up in blocks."""
+    if rows.shape[1] > PART:
+        return add_reduce(rows, 1)  # type: ignore[no-any-return]
     return rows.dot(along) if rows.size < QUIET else np.vecdot(rows, along)  # type: ignore[no-any-return]
 
 
@@ -134,10 +138,13 @@ def largest_of(a: Array, begin: int, n: int) -> float:
 def exponentials_of(a: Array, y: Array, begin: int, n: int, top: float) -> float:
     """Write the exponentials of n numbers, `top` taken off before, for loops; their sum."""
     total = 0.0
-    for i in range(begin, begin + n):
-        e = words.exp(a[i] - top)
-        y[i] = e
-        total += e
+    for start in range(begin, begin + n, PART):
+        part = 0.0
+        for i in range(start, words.least(start + PART, begin + n)):
+            e = words.exp(a[i] - top)
+            y[i] = e
+            part += e
+        total += part
     return total
 
 
@@ -159,8 +166,11 @@ def log_softmax_loop(first: int, last: int, a: Array, y: Array, n: int) -> None:
         begin = row * n
         top = largest_of(a, begin, n)
         total = 0.0
-        for i in range(begin, begin + n):
-            total += words.exp(a[i] - top)
+        for start in range(begin, begin + n, PART):
+            part = 0.0
+            for i in range(start, words.least(start + PART, begin + n)):
+                part += words.exp(a[i] - top)
+            total += part
         shift = words.log(total)
         for i in range(begin, begin + n):
             y[i] = (a[i] - top) - shift
@@ -172,8 +182,11 @@ def softmax_back_loop(first: int, last: int, g: Array, y: Array, out: Array, n: 
     for row in range(first, last):
         begin = row * n
         dot = 0.0
-        for i in range(begin, begin + n):
-            dot += g[i] * y[i]
+        for start in range(begin, begin + n, PART):
+            part = 0.0
+            for i in range(start, words.least(start + PART, begin + n)):
+                part += g[i] * y[i]
+            dot += part
         for i in range(begin, begin + n):
             out[i] = (g[i] - dot) * y[i]
 
@@ -184,8 +197,11 @@ def log_softmax_back_loop(first: int, last: int, g: Array, y: Array, out: Array,
     for row in range(first, last):
         begin = row * n
         total = 0.0
-        for i in range(begin, begin + n):
-            total += g[i]
+        for start in range(begin, begin + n, PART):
+            part = 0.0
+            for i in range(start, words.least(start + PART, begin + n)):
+                part += g[i]
+            total += part
         for i in range(begin, begin + n):
             out[i] = g[i] - words.exp(y[i]) * total
 
@@ -227,7 +243,8 @@ softmax_row = bind(
 
 
 def _softmax_back_rows(out: np.ndarray, g: np.ndarray, y: np.ndarray) -> None:
-    by_column(subtract, g, np.vecdot(g, y)[:, None], out)
+    dots = np.vecdot(g, y) if y.shape[1] <= PART else add_reduce(multiply(g, y, out), 1)
+    by_column(subtract, g, dots[:, None], out)
     multiply(out, y, out)
 
 
@@ -285,7 +302,7 @@ log_softmax_row = bind(
 
 def _log_softmax_back_rows(out: np.ndarray, g: np.ndarray, y: np.ndarray) -> None:
     exp_into(y, out)
-    by_column(multiply, out, np.vecdot(g, ones(g.shape[1], g.dtype))[:, None], out)
+    by_column(multiply, out, row_sums(g, ones(g.shape[1], g.dtype))[:, None], out)
     subtract(g, out, out)
 
 
