@@ -52,7 +52,7 @@ def before(a: Any, axis: int) -> Any:
 
 
 # In which PyTorch adds up: results are rounded once. E is bfloat16.
-WIDE = {
+WIDE: dict[str, np.dtype] = {
     "e": np.dtype(np.float32), "E": np.dtype(np.float32), "f": np.dtype(np.float64), "F": np.dtype(np.complex128),
 }  # fmt: skip
 

@@ -92,7 +92,7 @@ def fftfreq(
     size = _length("fftfreq", n)
     counts = np.arange(size)
     counts[(size + 1) // 2 :] -= size
-    return _scaled("fftfreq", counts, size, d, dtype, device, requires_grad)
+    return _scaled("fftfreq", counts, size, d, dtype, device, bool(requires_grad))
 
 
 @operation(samples=_frequency_samples, module="torch.fft", out="any")
@@ -107,4 +107,4 @@ def rfftfreq(
     tensor([0.0000, 0.2500, 0.5000])
     """
     size = _length("rfftfreq", n)
-    return _scaled("rfftfreq", np.arange(size // 2 + 1), size, d, dtype, device, requires_grad)
+    return _scaled("rfftfreq", np.arange(size // 2 + 1), size, d, dtype, device, bool(requires_grad))
