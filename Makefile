@@ -59,7 +59,7 @@ mutants: $(VENV)/dev.stamp $(VENV)/torch.stamp ## put small mistakes into the co
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) bench/mutants.py --seed $(SEED) --count $(COUNT)
 
 soak: $(VENV)/dev.stamp $(VENV)/torch.stamp ## the long forms of the tests, then memory and scaling
-	PELLUCID_SOAK=1 $(RUN) -m pytest -n 2 --timeout 3600
+	PELLUCID_SOAK=1 PELLUCID_SEED=$${PELLUCID_SEED:-$$(date +%Y%m%d)} $(RUN) -m pytest -n 2 --timeout 3600
 	$(RUN) bench/run.py --memory --scaling
 
 clean: ## remove the environment, the caches and everything generated

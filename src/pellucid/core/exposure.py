@@ -86,13 +86,15 @@ class Exposure:
 
         The ledger of writes has all older nodes looked at one by one.
         """
-        stir()
+        if calm:
+            stir()
         if self.whole is not None:
             self.whole.active = False
-        for key, kept in list(MARKED.items()):
-            if kept.exposure is self:
-                kept.settle()
-                MARKED.pop(key, None)
+        if MARKED:
+            for key, kept in list(MARKED.items()):
+                if kept.exposure is self:
+                    kept.settle()
+                    MARKED.pop(key, None)
 
 
 class Region:
@@ -115,7 +117,7 @@ class Region:
         now = self.memory if self.memory is not None else self.read()
         if self.marks and self.marks[-1][1] == now:
             return
-        if self.marks:
+        if calm and self.marks:
             stir()
         if was_active:  # somebody's kept values have changed: nodes born until now are to be looked at one by one
             aliasing.latest = aliasing.tick()
@@ -123,6 +125,13 @@ class Region:
         if len(self.marks) > (MOST_MARKS if len(now) <= TINY else FEW_MARKS):
             del self.marks[0]
             self.dropped = True
+
+    def is_vouched_for(self) -> bool:
+        """Whether an array of these bytes was marked whose elements that are looked at are as they were then."""
+        witness = KEPT.get(self.witness)
+        if not isinstance(witness, Kept) or witness.region is not self or witness.seen is None:
+            return False
+        return bool(witness.seen == witness.view)
 
     def is_unchanged(self) -> bool:
         """Whether the bytes are those that were marked last."""
@@ -160,8 +169,11 @@ class Kept:
         self.array = weakref.ref(array, forgetting(KEPT, id(array)))
         self.gone = weakref.ref(array, forgetting(MARKED, id(array)))
         self.exposure, self.region = exposure, exposure.region_of(array, owner)
-        shown = beside(array, owner)
-        self.view = HIDDEN if shown is None else sample_of(shown)
+        shown, memory = beside(array, owner), self.region.memory
+        if shown is None:
+            self.view = HIDDEN
+        else:
+            self.view = memory if memory is not None and len(memory) <= TINY else sample_of(shown)
         self.seen: Any = None  # a bytearray: it compares itself with any memory, without a copy
         self.born = 0  # of the node that kept it last
 
@@ -180,13 +192,13 @@ class Kept:
         """Mark the bytes anew, unless the array that they were marked by (a weight, and this is its transpose) says
         that they have not changed.
         """
-        region, witness = self.region, KEPT.get(self.region.witness)
-        known = isinstance(witness, Kept) and witness.region is region and witness.seen is not None
-        if not known or witness is self or witness.seen != witness.view:  # type: ignore[union-attr]
+        region, key = self.region, id(array)
+        if region.witness == key or not region.is_vouched_for():
             region.mark(born)
-            region.witness, self.exposure.marked = id(array), True
-        self.seen, self.born = bytearray(self.look(array)), born
-        MARKED[id(array)] = self
+            region.witness, self.exposure.marked = key, True
+        whole = self.view is region.memory
+        self.seen, self.born = region.marks[-1][1] if whole else bytearray(self.look(array)), born
+        MARKED[key] = self
 
     def settle(self) -> None:
         """Have the next node that keeps the array mark it."""
@@ -349,10 +361,12 @@ def stir() -> None:
     global calm, resting
     if RESTING or LENT:
         aliasing.latest = aliasing.tick()
+        RESTING.clear()
+        LENT.clear()
     calm, resting = 0, False
-    for each in (DUE, RESTING, LENT):
-        each.clear()
-    ALERT[:] = [True]
+    DUE.clear()
+    if not ALERT:
+        ALERT.append(True)
 
 
 def compare() -> None:
@@ -381,8 +395,9 @@ def are_as_marked() -> bool:
 
 def settle() -> None:
     """After a walk: what nodes keep from now on is marked anew, and older nodes are looked at when they are walked."""
-    for kept in drained(MARKED):
+    for key, kept in list(MARKED.items()):
         kept.settle()
+        MARKED.pop(key, None)
     aliasing.latest = aliasing.tick()
 
 

@@ -21,15 +21,21 @@ def kept_arrays(saved: Any) -> list[np.ndarray]:
 
 def note_exposed(node: Node) -> None:
     """Mark kept arrays whose memory a NumPy array outside shares."""
-    if exposure.DUE and exposure.rest(node.born):
-        return
-    for value in node.saved:
-        if type(value) is np.ndarray:  # as the hot rows keep it
+    if not (exposure.DUE and exposure.rest(node.born)):
+        _note(node.saved, node.born)
+
+
+def _note(values: Any, born: int) -> None:
+    for value in values:
+        kind = type(value)
+        if kind is np.ndarray:
             if value.base is not None or exposure.HANDED_OUT:
-                exposure.note_kept(value, node.born)
-        elif value is not None:
-            for array in kept_arrays(value):
-                exposure.note_kept(array, node.born)
+                exposure.note_kept(value, born)
+        elif kind is tuple or kind is list:
+            _note(value, born)
+        elif isinstance(value, (Kind, np.ndarray)):
+            for array in memory_of(value):
+                exposure.note_kept(array, born)
 
 
 class Packed:
