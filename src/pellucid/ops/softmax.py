@@ -253,7 +253,7 @@ def _softmax_back(g: np.ndarray, y: np.ndarray, axis: int) -> Any:
         return y * (g - g * y)
     if by_rows(y, axis):
         return by_loop(softmax_back_loop, _softmax_back_rows, g, y)
-    if y.dtype.itemsize == 2:
+    if g.dtype.itemsize == 2:
         return _softmax_back_of_halves(g, y, axis)  # a sum of halves would lose most of its digits
     out = g * y
     subtract(g, added_up(out, (axis,), True), out)
@@ -311,7 +311,7 @@ def _log_softmax_back(g: np.ndarray, y: np.ndarray, axis: int) -> Any:
         return g - np.exp(y) * g
     if by_rows(y, axis):
         return by_loop(log_softmax_back_loop, _log_softmax_back_rows, g, y)
-    if y.dtype.itemsize == 2:
+    if g.dtype.itemsize == 2:
         return _log_softmax_back_of_halves(g, y, axis)
     out = np.exp(y)
     out *= added_up(g, (axis,), True)

@@ -15,7 +15,7 @@ from pellucid.core.record import bind
 from pellucid.ops.arguments import refusal
 from pellucid.ops.compare import in_single, only
 from pellucid.ops.nn.activation import F, perhaps_in_place, samples_with, smooth
-from pellucid.ops.nn.kernels import between
+from pellucid.ops.nn.kernels import between, times
 from pellucid.ops.operation import operation, unary_samples
 from pellucid.ops.select import drop, keep, zero_slope
 from pellucid.ops.shape import zeros_like_row
@@ -107,8 +107,7 @@ def _hardswish_slope(g: ndarray, a: ndarray, y: ndarray) -> Any:
     slope += 0.5
     slope = drop(slope, a >= 3)
     slope += a >= 3
-    slope *= g
-    return drop(slope, a <= -3)
+    return drop(times(slope, g), a <= -3)
 
 
 _hardswish_row = smooth(
