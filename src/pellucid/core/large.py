@@ -236,9 +236,9 @@ def leading_sum(a: ndarray, count: int) -> ndarray:
     """
     shape = a.shape[count:]
     size = math.prod(shape)
-    if is_half(a.dtype):
-        return leading_sum(a.astype(np.float32), count).astype(a.dtype)
     if not shape or not size or a.dtype.char not in "fdFD" or not a.flags.c_contiguous:
+        if is_half(a.dtype):
+            return leading_sum(a.astype(np.float32), count).astype(a.dtype)
         return add_reduce(a, tuple(range(count)))  # type: ignore[no-any-return]
     if a.dtype.kind == "c":  # both parts side by side
         return leading_sum(a.view(a.real.dtype), count).view(a.dtype)
@@ -283,9 +283,9 @@ def added_up(a: ndarray, axes: tuple[int, ...], keepdim: bool = False) -> Any:
     >>> print(f"{added_up(rows, (0,))[0]:.3f} {np.add.reduce(rows, 0)[0]:.3f}")
     200.000 200.003
     """
-    if is_half(a.dtype):
-        return np.asarray(added_up(a.astype(np.float32), axes, keepdim)).astype(a.dtype)
     if not axes or a.ndim == 1 or a.dtype.char not in "fdFD":
+        if is_half(a.dtype):
+            return np.asarray(added_up(a.astype(np.float32), axes, keepdim)).astype(a.dtype)
         return add_reduce(a, axes, None, None, keepdim)
     count = len(axes)
     if a.flags.c_contiguous:
