@@ -13,8 +13,8 @@ before it uses the value. Marks belong to memory, not to nodes: a weight that tw
   every node that kept it, even if that was only afterwards.
 - Memory that nobody outside holds any more is ours: `from_numpy` of a temporary costs nothing.
 
-21 products and sums of arrays that the user holds take 2 to 4 % longer, forward and backward, than those of our own
-memory, and 0 to 3 % if nobody holds them (bench/run.py --shared).
+21 products and sums of arrays that the user holds take 4 to 9 % longer, forward and backward, than those of our own
+memory, and 2 to 4 % if only another array is shared (bench/run.py --shared).
 """
 
 import sys
