@@ -202,6 +202,32 @@ def test_writing_in_place_to_what_numpy_shares_is_no_write_of_numpys():
     np.testing.assert_allclose(x.grad.numpy(), outside * other)
 
 
+@pytest.mark.parametrize("shown", [lambda own: own[1:], lambda own: own[1:].T, lambda own: own.view(3, 2)])
+def test_what_was_kept_before_a_part_of_it_was_handed_out_is_caught(shown):
+    own, w = torch.ones(3, 2), torch.tensor(2.0, requires_grad=True)
+    loss = (own * w).sum()
+    outside = shown(own).numpy()
+    outside[-1, -1] = 7
+    with refused():
+        loss.backward()
+
+
+def test_our_own_write_between_two_nodes_is_told_from_one_by_numpy():
+    array, x = shared((30, 40))
+    w = torch.tensor(2.0, requires_grad=True)
+    x = x.detach()
+    first = (x * w).sum()
+    x[0, 0] = 5.0
+    second = (x * w).sum()
+    second.backward(retain_graph=True)
+    assert w.grad.item() == pytest.approx(array.sum())
+    with pytest.raises(InplaceError, match="version"):
+        first.backward()
+    array[-1, -1] = 9
+    with refused():
+        second.backward()
+
+
 def test_an_array_that_lives_in_a_weak_reference_is_not_ours():
     array = np.ones(3)
     alive = weakref.ref(array)
@@ -423,6 +449,18 @@ def test_memory_that_comes_up_during_calm_steps_is_watched(alone):
     other, y = shared((5,))
     loss = loss + (y * y).sum()
     other[2] = 9
+    with refused():
+        loss.backward()
+
+
+def test_what_was_kept_at_rest_is_still_watched_when_something_else_comes_up(alone):
+    array, x = shared((30, 40))
+    calm_down(x)
+    loss = (x * x).sum()
+    assert exposure.resting
+    shared((5,))
+    assert not exposure.resting
+    array[2, 2] = 9
     with refused():
         loss.backward()
 
