@@ -87,6 +87,9 @@ CASES = {
     ],
     "a buffer inside of jacfwd": ["v0 = torch.func.jacfwd(lambda t: buffered(lambda s: s * s, t))(x0[0])"],
     "data of a view is given to itself": ["v0 = x0 * 1", "v1 = v0[:1]", "v1.data = v1.data", "v1.fill_(3.0)"],
+    "a base is given data before a view has seen a write to it": [
+        "v0 = c0 * 1", "v1 = v0[:1]", "v2 = v0[:]", "v0[:1] = x0[:1]", "v0.data = v0 * 0.5",
+    ],
     "a Jacobian by forward mode, walked back": ["v0 = torch.func.jacfwd(lambda t: t.relu())(x0[0])"],
 }  # fmt: skip
 

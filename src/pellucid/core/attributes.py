@@ -21,7 +21,7 @@ from pellucid.core.modes import Mode
 from pellucid.core.packing import PACKING
 from pellucid.core.provenance import here
 from pellucid.core.tensor import Cut, Handle, Leaf, Node, Tensor, extra_of, nobody, step_over_pick, wrap
-from pellucid.core.views import current_array, current_node, receiving_node
+from pellucid.core.views import current_array, current_node, leave, receiving_node
 from pellucid.errors import explain
 
 
@@ -474,6 +474,8 @@ def _set_data(self: Tensor, value: Tensor) -> None:
     before, given = current_array(self), current_array(value)
     if _same_memory(before, given):
         return
+    if self.window is None:
+        leave(self)
     self.node, self.window = current_node(self), None  # a view that is given other memory is one no longer
     given = given.detached() if isinstance(given, Kind) else given
     self.array = before.given(given) if isinstance(before, Kind) else given

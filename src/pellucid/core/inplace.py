@@ -589,7 +589,7 @@ def rebase(target: Tensor, node: Node | None, result: Tensor) -> None:
         follow(base, _with_part(base, written, view.steps).node)
         base.cut = None
     follow(target, replay(view.base, view.steps).node)
-    view.renew()
+    view.renew(view.base)
 
 
 def _seen(view: View, steps: Steps) -> Tensor:

@@ -383,10 +383,9 @@ class View:
         array = self.base.array
         return array is not self.base_array and not isinstance(array, np.ndarray)
 
-    def renew(self) -> None:
-        """Take note of the history that the base has now: the view has it too."""
-        base = self.base
-        self.base_node, self.base_array, self.born = base.node, base.array, tick()
+    def renew(self, source: "Tensor") -> None:
+        """Take note of the history that the base, or who stands in for it, has now: the view has it too."""
+        self.base_node, self.base_array, self.born = source.node, source.array, tick()
 
 
 class Operators:
@@ -406,7 +405,7 @@ class Tensor(Operators):
     tensor([2., 4.])
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_aside", "_grad", "array", "cut", "node", "window")
+    __slots__ = ("__dict__", "__weakref__", "_aside", "_grad", "_left", "array", "cut", "node", "window")
     shown_as = "tensor"  # what a tensor of this class is called when it is printed
 
     array: Any  # the ndarray (or another kind of array)
@@ -415,6 +414,7 @@ class Tensor(Operators):
     window: View | None  # set on views whose base may be changed in place
     cut: Any  # a Cut or a Mode: why there is no node
     _aside: bool  # set on another tensor's `.data` only: PyTorch does not count the writes to it
+    _left: Any  # set on what was given other memory only: what its views go on with, see views.py
 
     def __init__(self, data: Any = (), *, requires_grad: bool = False, **options: Any) -> None:
         if hasattr(self, "array"):  # a subclass has made it already

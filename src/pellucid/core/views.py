@@ -9,7 +9,7 @@ from pellucid.core.departures import joins
 from pellucid.core.kinds import Kind, memory_of
 from pellucid.core.primitive import BOUND, Primitive
 from pellucid.core.provenance import here
-from pellucid.core.tensor import DeadEnd, Node, Tensor, View, bearing, extra_of, wrap
+from pellucid.core.tensor import DeadEnd, Leaf, Node, Tensor, View, bearing, extra_of, wrap
 from pellucid.errors import explain
 
 Steps = tuple[tuple[Primitive, tuple[Any, ...]], ...]
@@ -47,8 +47,11 @@ def current_array(tensor: Tensor) -> Any:
 def _refresh(tensor: Tensor, view: View) -> None:
     base = view.base
     if lost(view):  # whatever happens to the base now does not concern the view
-        view.base_node = base.node
-        return
+        stand_in = before_it_left(view)
+        if stand_in is None or stand_in.node is view.base_node:
+            view.base_node = base.node if stand_in is None else stand_in.node
+            return
+        base = stand_in
     if not view.rebuilt():
         writes = [aliasing.write_to(array) for array in memory_of(tensor.array)]
         if not any(write is not None and write.tick >= view.born for write in writes):
@@ -66,7 +69,7 @@ def _refresh(tensor: Tensor, view: View) -> None:
         replayed = replay(base, view.steps)
     tensor.array = replayed.array
     follow(tensor, replayed.node)
-    view.renew()
+    view.renew(base)
 
 
 def lost(view: View) -> bool:
@@ -74,7 +77,33 @@ def lost(view: View) -> bool:
     then, now = view.base_array, view.base.array
     if now is then or not isinstance(then, np.ndarray) or not isinstance(now, np.ndarray):
         return False
-    return then.ctypes.data != now.ctypes.data or (then.shape, then.strides) != (now.shape, now.strides)
+    return place_of(then) != place_of(now)
+
+
+def place_of(array: np.ndarray) -> tuple[Any, ...]:
+    """Which elements of the memory an array looks at."""
+    return array.ctypes.data, array.shape, array.strides
+
+
+def leave(base: Tensor) -> None:
+    """Note the history of what a tensor holds before it is given other memory: views of it may not have it yet."""
+    write = aliasing.write_to(base.array)
+    if write is None or base.node is None or isinstance(base.node, Leaf):
+        return  # no write has given it a history that its views do not have
+    place = place_of(base.array)
+    left = [entry for entry in left_by(base) if entry[0].owner() is not None and entry[1] != place]
+    base._left = [*left, (write, place, base.node)]
+
+
+def left_by(base: Tensor) -> Any:
+    return getattr(base, "_left", None) or ()
+
+
+def before_it_left(view: View) -> Tensor | None:
+    """What a base that was given other memory held before, with the history of that; None if nobody knows of any."""
+    place = place_of(view.base_array)
+    found = [node for _, known, node in left_by(view.base) if known == place]
+    return wrap(view.base_array, found[0]) if found else None
 
 
 class Paired(View):
@@ -88,10 +117,10 @@ class Paired(View):
     def __init__(self, base: Tensor, steps: Steps, forbids: str, partners: tuple[Tensor, ...]) -> None:
         super().__init__(base, steps, forbids)
         self.partners = partners
-        self.renew()
+        self.renew(self.base)
 
-    def renew(self) -> None:
-        super().renew()
+    def renew(self, source: Tensor) -> None:
+        super().renew(source)
         self.base_node = UNKNOWN  # so that every use looks at what was written, to whichever of the two
         self.seen = [current_array(tensor) for tensor in self.partners]
 

@@ -30,7 +30,7 @@ def swap_tensors(t1: _Tensor, t2: _Tensor) -> None:
     (tensor([1., 1., 1.]), tensor([0., 0.]))
     """
     for name in ("__class__", "__dict__", *_Tensor.__slots__[2:]):
-        first, second = getattr(t1, name, False), getattr(t2, name, False)  # `_aside` is mostly not set
+        first, second = getattr(t1, name, False), getattr(t2, name, False)  # `_aside` and `_left` are mostly not set
         setattr(t1, name, second)
         setattr(t2, name, first)
     for tensor in (t1, t2):
