@@ -109,6 +109,40 @@ def test_what_nothing_saved_may_be_written() -> None:
     assert (verdict.failure, verdict.refusals) == (None, [])
 
 
+STALE = {
+    "memory that a leaf was given is written": ["v0 = x1 * x1", "x1.data = v0", "quietly(lambda: v0.sigmoid_())"],
+    "in a transform": [
+        "v0 = x1 * x1", "x1.data = v0",
+        "v1, v2 = torch.func.jvp(lambda t: t.sigmoid_(), (v0,), ((v0 * 0.5).detach(),))",
+    ],
+    "a leaf with two names": ["v0 = x0", "v1 = x1 * x1", "v0.data = v1", "x1.data = v1.detach().clone()"],
+    "a step, beside a transform that allows no copies": [
+        "v0 = x1 * x1", "x1.data = c0.detach().clone()", "v1 = torch.func.grad(lambda t: t.pow(2).sum())(v0)",
+        "v1.sum().backward(retain_graph=True)", "torch.optim.SGD([x1], lr=0.1).step()",
+        "v2 = v0.sin()", "v0.mul_(2)",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", STALE)
+def test_a_leaf_that_is_given_data_is_stale_in_pytorch_only(name: str, monkeypatch) -> None:
+    program = phrases.Program(3, 0, LEAVES, tuple(STALE[name]))
+    verdict = programs.judge(program)
+    assert (verdict.failure, verdict.refusals, verdict.stale) == (None, [], True), program.script()
+    monkeypatch.setattr(programs, "attempt", a_little_off)
+    assert programs.judge(program).failure is not None, "what is stale in PyTorch hides a wrong gradient of ours"
+
+
+def a_little_off(line: str, number: int, filename: str, names: phrases.Namespace) -> Exception | None:
+    """Run a line; Pellucid's backward makes the gradient wrong by a thousandth."""
+    error = phrases.attempt(line, number, filename, names)
+    if names["torch"] is pellucid and "backward" in line:
+        with pellucid.no_grad():
+            names.leaves["x1"].grad.mul_(1.001)
+    return error
+
+
 # --- the fuzzer itself
 
 

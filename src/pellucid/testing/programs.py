@@ -99,7 +99,8 @@ def side_by_side(program: Program) -> Verdict:
     if ended:
         failure = failure or differs(ours, theirs)
     if failure is not None and PAST_THE_COUNTER.search("\n".join(program.lines)):
-        right = differs(ours, with_right_values(program, made, ours.refused)) is None
+        ending = program.ending(made) if ended else []
+        right = any(differs(ours, names) is None for names in with_right_values(program, ending, ours.refused))
         if not right and ended and NO_COPIES.search("\n".join(program.lines)):
             right = against_copies(program, ours) is None
         verdict.stale, failure = right, None if right else failure
@@ -117,23 +118,29 @@ OF_A_LEAF = re.compile(r"(autograd\.grad\(\w+(?:\.pow\(2\)\.sum\(\))?, |inputs=\
 NO_COPIES = re.compile(r"func\.(?:grad|vjp|jacrev)|linearized")  # PyTorch's allow no saved-tensor hooks
 
 
-def with_right_values(program: Program, made: Sequence[str], refused: set[int]) -> Namespace:
-    """PyTorch's names after a program said so that its backward is right where writes pass its version counter.
+def with_right_values(program: Program, ending: Sequence[str], refused: set[int]) -> Iterator[Namespace]:
+    """PyTorch's names after a program whose backward is right where writes pass its version counter.
 
-    What is saved is copied, if the transforms in the program allow it. For `x.data = y` the tensor goes on as another
-    one, of the value of the new data, through which gradients pass to the old: PyTorch has saved a leaf itself, not its
-    memory, and ties a view that is given data to its base.
+    What is saved is copied, in lines whose transforms allow it. Then the program runs once as it stands, and once so
+    that for `x.data = y` the tensor goes on as another one, of the value of the new data, through which gradients pass
+    to the old: where nothing is copied PyTorch has saved a leaf itself, not its memory, and it ties a view that is
+    given data to its base. That other one shares no memory with `y`, and is not what other names of the old one name.
     """
+    yield copying(program, [*program.lines, *ending], refused)
+    lines = [GIVEN.sub(r"\1 = \1 + (\2 - \1).detach()", said_of_leaves(line)) for line in program.lines]
+    yield copying(program, [*lines, *map(said_of_leaves, ending)], refused)
+
+
+def copying(program: Program, lines: Sequence[str], refused: set[int]) -> Namespace:
+    """PyTorch's names after lines that save copies, but for those that were refused."""
     torch = oracle()
     names = Namespace(program, torch)
     names["leaves"] = names.leaves
-    lines = [GIVEN.sub(r"\1 = \1 + (\2 - \1).detach()", said_of_leaves(line)) for line in program.lines]
-    ending = [said_of_leaves(line) for line in program.ending(made)]
-    copying = torch.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t)
-    with nullcontext() if NO_COPIES.search("\n".join(lines)) else copying:
-        for number, line in enumerate([*lines, *ending]):
-            if number in refused:  # a leaf that goes on as another tensor is none, and may be written
-                continue
+    for number, line in enumerate(lines):
+        if number in refused:  # a leaf that goes on as another tensor is none, and may be written
+            continue
+        hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t)
+        with nullcontext() if NO_COPIES.search(line) else hooks:
             attempt(line, number, program.filename, names)
     return names
 
