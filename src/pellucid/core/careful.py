@@ -24,7 +24,7 @@ from pellucid.core.packing import note_exposed, pack
 from pellucid.core.primitive import BOUND, TABLE, Primitive, as_written, conjugated
 from pellucid.core.provenance import Place, getframe, here, outside
 from pellucid.core.tensor import Node, Tensor, View, pick, wrap
-from pellucid.core.views import Steps, current_array, current_node, lead_nowhere, looking, shares_memory, view_of
+from pellucid.core.views import Steps, current_array, current_node, lead_nowhere, looking, lost, shares_memory, view_of
 from pellucid.errors import explain
 
 FLOAT32 = np.dtype(np.float32)
@@ -435,11 +435,18 @@ def as_view(out: Tensor, view: View, mode: Mode) -> Tensor:
     return out
 
 
-def seen_from(out: Tensor, base: Tensor, steps: Steps, forbids: str) -> Tensor:
-    """Let a tensor that came out of a transform know that it looks at a base, if it does."""
-    if not shares_memory(out.array, base.array):
+def seen_from(out: Tensor, base: Tensor, steps: Steps, forbids: str, before: View | None = None) -> Tensor:
+    """Let a tensor that came out of a transform know that it looks at a base, if it does.
+
+    `before` is a view of the base that this one goes on from: if the base has left the memory of that, it has left the
+    memory of this one.
+    """
+    memory = before.base_array if before is not None and lost(before) else base.array
+    if not shares_memory(out.array, memory):
         return out
-    return as_view(out, looking(base, steps, forbids), modes.current())
+    view = looking(base, steps, forbids)
+    view.base_array = memory
+    return as_view(out, view, modes.current())
 
 
 def joined(

@@ -327,7 +327,8 @@ def leave(tensor: Tensor, axis: int, size: int, level: int, roots: Roots | None 
             return _from_front(start, axis)  # type: ignore[no-any-return]
         steps = ((TABLE["into_batch"], (0, size, False, level)), *steps)
     assert view is not None
-    return seen_from(out, start, (*steps, (TABLE["out_of_batch"], (axis, size, level))), view.forbids)
+    before = None if at is None else view
+    return seen_from(out, start, (*steps, (TABLE["out_of_batch"], (axis, size, level))), view.forbids, before)
 
 
 def batched_seed(tensors: Sequence[Tensor | None]) -> tuple[list[Tensor | None], int, int]:

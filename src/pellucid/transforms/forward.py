@@ -26,8 +26,8 @@ from pellucid.core.kinds import Kind, bare, foreign, layers, memory_of, moved, p
 from pellucid.core.primitive import BOUND, TABLE, Primitive, general, multilinear
 from pellucid.core.provenance import here
 from pellucid.core.record import bind
-from pellucid.core.tensor import Freed, Leaf, Node, Tensor, wrap
-from pellucid.core.views import Steps, current_array, current_node, looked_up, way_in
+from pellucid.core.tensor import Freed, Leaf, Node, Tensor, View, wrap
+from pellucid.core.views import Steps, current_array, current_node, looked_up, lost, way_in
 from pellucid.errors import explain
 from pellucid.ops.convert import clone_row
 from pellucid.transforms.levels import (
@@ -448,7 +448,8 @@ def leave_primal(tensor: Tensor, level: int, roots: Roots | None = None) -> Tens
     if at is None:
         return _left(tensor, level, _still_part, TABLE["primal_part"], roots)
     assert tensor.window is not None
-    return _seen_outside(tensor, level, _still_part, tensor.window.base, (*steps[:at], *steps[at + 1 :]))
+    view = tensor.window
+    return _seen_outside(tensor, level, _still_part, view.base, (*steps[:at], *steps[at + 1 :]), view)
 
 
 def leave_tangent(tensor: Tensor, level: int, roots: Roots | None = None) -> Tensor:
@@ -463,16 +464,20 @@ def leave_tangent(tensor: Tensor, level: int, roots: Roots | None = None) -> Ten
         return getattr(given, "came_as", given)
     before = given.window
     start, so_far = (given, ()) if before is None else (before.base, before.steps)
-    return _seen_outside(tensor, level, tangent_part, start, (*so_far, *further))
+    return _seen_outside(tensor, level, tangent_part, start, (*so_far, *further), before)
 
 
-def _seen_outside(tensor: Tensor, level: int, part: Any, start: Tensor, steps: Steps) -> Tensor:
-    """A part of a view from inside of a level at a tensor outside: the same view, from outside."""
+def _seen_outside(tensor: Tensor, level: int, part: Any, start: Tensor, steps: Steps, before: View | None) -> Tensor:
+    """A part of a view from inside of a level at a tensor outside: the same view, from outside.
+
+    `before` is a view from the same start; if that was given other memory since, it is not the one to look at.
+    """
     view = tensor.window
     assert view is not None
     steps = steps or ALIAS
-    out = part(tensor, level) if view.forbids else looked_up(start, steps)  # forbidden: it has another history
-    return seen_from(out, start, steps, view.forbids)
+    own = view.forbids or (before is not None and lost(before))  # forbidden: it has another history
+    out = part(tensor, level) if own else looked_up(start, steps)
+    return seen_from(out, start, steps, view.forbids, before)
 
 
 def primal_has_history(node: Node, level: int) -> bool:
@@ -506,7 +511,7 @@ def _left(tensor: Tensor, level: int, part: Any, row: Primitive, roots: Roots | 
     base, steps, forbids = (tensor, (), "") if view is None else (view.base, view.steps, view.forbids)
     if roots is None:
         return seen_from(part(tensor, level), base, (*steps, (row, (level,))), forbids)
-    return roots.of(base) if view is None else _seen_outside(tensor, level, part, roots.of(base), steps)
+    return roots.of(base) if view is None else _seen_outside(tensor, level, part, roots.of(base), steps, None)
 
 
 ALIAS = ((TABLE["alias"], ((...,),)),)

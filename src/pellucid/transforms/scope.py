@@ -98,7 +98,7 @@ class Scope:
         before = base.window
         start, steps, forbids = (base, (), "") if before is None else (before.base, before.steps, before.forbids)
         with modes.recording(self.outer.grad):
-            return seen_from(out, start, (*steps, *view.steps), view.forbids or forbids)
+            return seen_from(out, start, (*steps, *view.steps), view.forbids or forbids, before)
 
 
 def recording() -> Any:
