@@ -90,6 +90,9 @@ CASES = {
     "a base is given data before a view has seen a write to it": [
         "v0 = c0 * 1", "v1 = v0[:1]", "v2 = v0[:]", "v0[:1] = x0[:1]", "v0.data = v0 * 0.5",
     ],
+    "vmap hands out a number that it does not map": [
+        "v0 = x0.sum()", "v1 = torch.vmap(lambda t, s: s, (0, None))(x1, v0)",
+    ],
     "a jvp of a view whose base was given data": [
         "v0 = x0 * 1", "v1 = v0[:]", "v0.data = torch.full_like(v0, 0.6)",
         "v2, v3 = torch.func.jvp(lambda t: t[:, :2], (v1,), (v1,))",

@@ -436,7 +436,9 @@ class Call:
         results = [self._result(out, axis, size, level, roots) for out, axis in zip(outputs, axes, strict=True)]
         for i, (out, axis) in enumerate(zip(outputs, axes, strict=True)):
             for input, in_axis, inside, window in zip(inputs, self.axes, entered, windows, strict=True):
-                if out is inside and axis is not None and in_axis == axis % len(input.array.shape):
+                if out is not inside or axis is None or in_axis is None:
+                    continue
+                if in_axis == axis % len(input.array.shape):
                     results[i] = input if inside.window is window else results[i]  # it was not given another shape
         return structure.unflatten(results)
 
