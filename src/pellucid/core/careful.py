@@ -279,7 +279,8 @@ def compute(p: Primitive, arrays: tuple[Any, ...], params: tuple[Any, ...]) -> A
     if kinds:
         return max(kinds, key=lambda kind: kind.level).apply(p, arrays, params)
     if p.boundary:
-        return p.forward(*arrays, *params)
+        y = p.forward(*arrays, *params)
+        return np.asarray(y) if isinstance(y, np.generic) else y  # a sum leaves a scalar, which is a number to Python
     tracer = modes.current().tracer
     return computed(p, arrays, params) if tracer is None else tracer.compute(p, arrays, params)
 
