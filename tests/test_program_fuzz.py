@@ -98,6 +98,9 @@ CASES = {
         "v2, v3 = torch.func.jvp(lambda t: t[:, :2], (v1,), (v1,))",
     ],
     "a Jacobian by forward mode, walked back": ["v0 = torch.func.jacfwd(lambda t: t.relu())(x0[0])"],
+    "a Jacobian that no example changes is written in one": [
+        "v0 = torch.vmap(lambda t: torch.func.jacrev(lambda s: s)(t))(c0)", "v0.detach()[:1] = 0.4",
+    ],
     "a single number leaves a batch where saved values are packed": [
         "v0 = kept(lambda t: t.clone(), torch.func.jacrev(lambda t: t[0, 1].sin().log()), x0 * 1)",
         "v1 = kept(lambda t: t.clone(), lambda: torch.autograd.grad(v0.sum(), x0, create_graph=True)[0])",

@@ -8,6 +8,7 @@ import numpy as np
 
 from pellucid.core.tensor import Tensor, wrap
 from pellucid.ops.axes import permute_row
+from pellucid.ops.create import with_room
 from pellucid.ops.shape import reshape_row
 from pellucid.ops.slicing import slice_row
 from pellucid.transforms.batch import vmap
@@ -20,6 +21,8 @@ from pellucid.transforms.tree import Structure, flatten
 def basis(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The unit vectors of several tensors taken together: per tensor, one slice for every element of all of them.
 
+    Inside of vmap each example has its own, so that what is made of them alone may be written example by example.
+
     >>> import pellucid as torch
     >>> [tuple(t.shape) for t in basis([torch.ones(2), torch.ones(1, 3)])]
     [(5, 2), (5, 1, 3)]
@@ -29,7 +32,7 @@ def basis(tensors: Sequence[Tensor]) -> list[Tensor]:
     for tensor, size in zip(tensors, sizes, strict=True):
         unit = np.zeros((sum(sizes), size), plain_dtype(tensor))
         unit[np.arange(begin, begin + size), np.arange(size)] = 1
-        units.append(wrap(unit.reshape(sum(sizes), *tensor.array.shape)))
+        units.append(wrap(with_room(unit.reshape(sum(sizes), *tensor.array.shape), tensor)))
         begin += size
     return units
 
