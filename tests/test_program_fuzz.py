@@ -206,6 +206,23 @@ def test_differences_find_a_wrong_gradient() -> None:
     assert "by differences" in programs.against_differences(program, names)
 
 
+def test_differences_leave_out_a_leaf_that_a_refused_line_wrote() -> None:
+    """The gradient is that at the value written, the differences are about the one before."""
+    program = phrases.Program(0, 0, LEAVES, ("Bump.apply(x0)", "v0 = x0 * x0"))
+    assert programs.judge(program).failure is None
+    assert programs.by_ourselves(program) is None
+
+
+def test_what_hooks_saw_is_compared_whatever_it_is() -> None:
+    """Numbers or tensors, in any order, and a gradient of zeros may or may not have arrived; all others must have."""
+    program = phrases.Program(0, 0, LEAVES, ("v0 = x0 * 1.5", "hooked(v0, lambda g: seen.append(g * x0))"))
+    names, other = programs.ran(program, {}), programs.ran(program, {})
+    other["seen"].insert(0, 0.0)
+    assert programs.differs(names, other) is None
+    other["seen"].append(0.5)
+    assert "hooks saw" in programs.differs(names, other)
+
+
 def test_command_line(capsys) -> None:
     assert programs.main(["--seed", "4", "--index", "2"]) == 0
     printed = capsys.readouterr().out
