@@ -490,7 +490,11 @@ def older(w: "Writer", e: Shaped, f: str, shape: Shape, pool: Sequence[Shaped]) 
 def tangent_for(w: "Writer", e: Shaped, f: str, pool: Sequence[Shaped]) -> str:
     """A direction: somebody's tensor, but a new one for a function that writes, lest it write to its own direction."""
     tangent = other_of(w, e.shape, pool) or e.text
-    return f"({tangent} * 0.5)" if "_(" in f or "put(" in f or "Bump" in f else tangent
+    return f"({tangent} * 0.5)" if writes(f) else tangent
+
+
+def writes(f: str) -> bool:
+    return re.search(r"_\(|put\(|Bump", f) is not None
 
 
 def other_of(w: "Writer", shape: Shape, pool: Sequence[Shaped]) -> str | None:
@@ -627,7 +631,9 @@ def transforming(w: "Writer") -> str:
         tangent = tangent_for(w, e, f, w.captured())
         return f"{w.new()}, {w.new()} = torch.func.jvp({f}, ({e.text},), ({tangent}{w.one_of(('', '.detach()'))},))"
     if kind in ("vjp", "linearize"):
-        kind = kind if linearizable(f) else "vjp"
+        # PyTorch's reads what f has read when it is called, and writes again to what f has written to
+        lasting = linearizable(f) and not writes(f) and not re.search(r"\b[xcvn]\d", f)
+        kind = kind if lasting else "vjp"
         made, name = w.new(), w.new_function(kind, e.shape, shape)
         return f"{made}, {name} = {'torch.func.vjp' if kind == 'vjp' else 'linearized'}({f}, {e.text})"
     if kind == "value":
@@ -696,7 +702,7 @@ def hooking(w: "Writer") -> str:
         return computing(w)
     options = [
         f"hooked({x}, lambda g: g * 2)", f"hooked({x}, lambda g: seen.append(g.sum().item()))",
-        f"hooked({x}, lambda g: g + {x}.detach())", f"hooked({x}, lambda g: g * {x})",
+        f"hooked({x}, lambda g: g * {x}.detach())", f"hooked({x}, lambda g: g * {x})",
         f"{x}.grad_fn; {x}.retain_grad()",
         f"{x}.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(2))",
         f"{x}.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.sum().item()))",
