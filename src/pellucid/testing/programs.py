@@ -105,8 +105,8 @@ def side_by_side(program: Program) -> Verdict:
             right = against_copies(program, ours) is None
         verdict.stale, failure = right, None if right else failure
     if failure is not None and not_comparable(ours, theirs):
-        failure = None
-    if failure is None and ended and program.index % SAMPLED == 0:
+        failure = by_ourselves(program, ours) if ended else None
+    elif failure is None and ended and program.index % SAMPLED == 0:
         failure = by_ourselves(program, ours)
     return replace(verdict, failure=failure)
 
@@ -187,10 +187,17 @@ def not_comparable(ours: Namespace, theirs: Namespace) -> bool:
     """Whether PyTorch handed out numbers out of nowhere, or elements that share memory where a write is one to many."""
     pairs = [(ours[name], theirs[name]) for name in made_by(ours) if name in theirs]
     return any(
-        (0 in wanted.stride() and 0 not in value.stride() and wanted.numel() > 1)
-        or (np.isfinite(_numbers(value)).all() and not np.isfinite(_numbers(wanted)).all())
+        (0 in wanted.stride() and 0 not in value.stride() and wanted.numel() > 1) or _finite_here_alone(value, wanted)
         for value, wanted in pairs
+    ) or any(
+        _finite_here_alone(value.grad, wanted.grad)
+        for value, wanted in gradients(ours, theirs).values()
+        if value.grad is not None and wanted.grad is not None
     )
+
+
+def _finite_here_alone(value: Any, wanted: Any) -> bool:
+    return bool(np.isfinite(_numbers(value)).all() and not np.isfinite(_numbers(wanted)).all())
 
 
 def made_by(names: Namespace) -> list[str]:
