@@ -99,6 +99,9 @@ CASES = {
     ],
     "a Jacobian by forward mode, walked back": ["v0 = torch.func.jacfwd(lambda t: t.relu())(x0[0])"],
     "vmap hands out a number that all examples share": ["v0 = torch.vmap(lambda t, s: s, (0, None))(x0, x1.sum())"],
+    "a custom Function writes to a batch inside of jvp": [
+        "v0 = torch.vmap(lambda t: torch.func.jvp(lambda s: Bump.apply(s * s), (t,), (t,))[0])(x0 * 1)",
+    ],
     "a Jacobian that no example changes is written in one": [
         "v0 = torch.vmap(lambda t: torch.func.jacrev(lambda s: s)(t))(c0)", "v0.detach()[:1] = 0.4",
     ],

@@ -64,7 +64,7 @@ def push_forward(cls: type[Function], args: tuple[Any, ...], level: int) -> tupl
 
 def _own_memory(part: Any) -> Any:
     """A primal or tangent whose memory a forward or jvp may write to: a Dual is immutable, and others may share it."""
-    return wrap(part.array.copy()) if isinstance(part, Tensor) and isinstance(part.array, np.ndarray) else part
+    return wrap(inplace.copied(part.array)) if isinstance(part, Tensor) else part
 
 
 def _changed_inputs(
