@@ -14,15 +14,17 @@ import importlib.util
 import linecache
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 import pellucid
 from pellucid.core import backward
 from pellucid.core.tensor import Tensor, wrap
+
+Some = TypeVar("Some")
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 SHAPES = ((), (1,), (3,), (4,), (2, 3), (3, 2), (1, 3), (2, 1), (3, 3), (2, 3, 2), (2, 1, 3))
@@ -448,28 +450,30 @@ def against_differences(program: Program, ours: Outcome) -> str | None:
         moved = [x + step * v for x, v in zip(program.values(), directions, strict=True)]
         return float(forward(program, pellucid, moved)[1].item())
 
+    return slope_differs(analytic, ours.loss, height)
+
+
+def slope_differs(analytic: float, here: float, height: Callable[[float], float]) -> str | None:
+    """What is wrong with a slope, by differences of the heights around; None where these cannot tell.
+
+    >>> slope_differs(3.0, 0.0, lambda step: 2 * step)
+    'slope 3.0, by differences 2.0'
+    """
     wide, narrow = ((height(h) - height(-h)) / (2 * h) for h in (1e-4, 2.5e-5))
-    left, right = (ours.loss - height(-1e-4)) / 1e-4, (height(1e-4) - ours.loss) / 1e-4
+    left, right = (here - height(-1e-4)) / 1e-4, (height(1e-4) - here) / 1e-4
     scale = 1 + abs(analytic)
-    if abs(wide - narrow) > 1e-4 * scale or abs(left - right) > 1e-1 * scale:
-        return None  # within a step of a kink, or too curved to tell
-    if abs(analytic - narrow) > 1e-4 * scale:
-        return f"slope {analytic!r}, by differences {narrow!r}"
-    return None
+    if not abs(wide - narrow) <= 1e-4 * scale or not abs(left - right) <= 1e-1 * scale:
+        return None  # within a step of a kink, too curved to tell, or no number
+    return f"slope {analytic!r}, by differences {narrow!r}" if abs(analytic - narrow) > 1e-4 * scale else None
 
 
 # --- shrinking and telling
 
 
-def shrink(program: Program, fails: Callable[[Program], bool]) -> Program:
-    """Leave out lines as long as the program still fails; nearly every failure fits in ten lines."""
-    smaller = True
-    while smaller:
-        smaller = False
-        for candidate in candidates(program):
-            if fails(candidate):
-                program, smaller = candidate, True
-                break
+def shrink(program: Some, fails: Callable[[Some], bool], smaller: Callable[[Some], Iterable[Some]]) -> Some:
+    """The smallest program found that still fails; nearly every failure fits in ten lines."""
+    while (found := next((each for each in smaller(program) if fails(each)), None)) is not None:
+        program = found
     return program
 
 
@@ -498,7 +502,7 @@ def explain_failure(program: Program, order: int = 1) -> str:
     def fails(candidate: Program) -> bool:
         return _kind(judge(candidate, order)) == kind
 
-    small = shrink(program, fails)
+    small = shrink(program, fails, candidates)
     command = f"python -m pellucid.testing.graphs --kind {program.kind} --seed {program.seed} --index {program.index}"
     extra = "".join(
         (f" --order {order}" if order != 1 else "", f" --dtype {program.dtype}" if program.dtype != "float64" else "")

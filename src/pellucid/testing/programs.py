@@ -20,7 +20,7 @@ import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,7 +29,7 @@ import numpy as np
 
 import pellucid
 from pellucid.core.tensor import Tensor
-from pellucid.testing.graphs import HAS_TORCH, oracle
+from pellucid.testing.graphs import HAS_TORCH, oracle, shrink, slope_differs
 from pellucid.testing.phrases import LEAF, MADE, Namespace, Program, Writer, attempt
 
 BOUND = 1e-10
@@ -309,13 +309,7 @@ def against_differences(program: Program, names: Namespace) -> str | None:
         at = ran(program, moved)
         return float("nan") if at is None else float(at["loss"].item())
 
-    wide, narrow = ((height(h) - height(-h)) / (2 * h) for h in (1e-4, 2.5e-5))
-    here = float(names["loss"].item())
-    left, right = (here - height(-1e-4)) / 1e-4, (height(1e-4) - here) / 1e-4
-    scale = 1 + abs(analytic)
-    if not abs(wide - narrow) <= 1e-4 * scale or not abs(left - right) <= 1e-1 * scale:
-        return None  # within a step of a kink, or too curved to tell
-    return f"slope {analytic!r}, by differences {narrow!r}" if abs(analytic - narrow) > 1e-4 * scale else None
+    return slope_differs(analytic, float(names["loss"].item()), height)
 
 
 def ran(program: Program, moved: dict[str, np.ndarray]) -> Namespace | None:
@@ -332,19 +326,8 @@ def ran(program: Program, moved: dict[str, np.ndarray]) -> Namespace | None:
 # --- shrinking and telling
 
 
-def shrink(program: Program, fails: Callable[[Program], bool]) -> Program:
-    """The smallest program found that still fails: lines left out, expressions replaced by their parts."""
-    smaller = True
-    while smaller:
-        smaller = False
-        for candidate in candidates(program):
-            if fails(candidate):
-                program, smaller = candidate, True
-                break
-    return program
-
-
 def candidates(program: Program) -> Iterator[Program]:
+    """Programs with one line less, or with an expression replaced by one of its parts."""
     if program.order == 2:
         yield replace(program, order=1)
     for number in reversed(range(len(program.lines))):
@@ -390,7 +373,7 @@ class _Hoist(ast.NodeTransformer):
 def explain_failure(program: Program) -> str:
     """A failing program shrunk to a script, with the command that makes it again."""
     kind = kind_of(judge(program).failure)
-    small = shrink(program, lambda candidate: kind_of(judge(candidate).failure) == kind)
+    small = shrink(program, lambda candidate: kind_of(judge(candidate).failure) == kind, candidates)
     command = f"python -m pellucid.testing.programs --seed {program.seed} --index {program.index}"
     return f"{judge(small).failure}\n\n{small.script()}\n\nreplay: {command}"
 
