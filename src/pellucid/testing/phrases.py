@@ -565,13 +565,13 @@ def writing(w: "Writer") -> str:
     if handle == "unseen":
         line = in_place(w, e, pool)
         return line if HISTORY_OR_SHAPE.search(line) else f"unseen(lambda: {line})"
-    if handle == "quietly":
-        return f"with torch.no_grad(): {made}" if made else f"with torch.no_grad(): {in_place(w, e, pool)}"
-    return made or in_place(w, e, pool)
+    line = made or in_place(w, e, pool)
+    return f"with torch.no_grad(): {line}" if handle == "quietly" and not SHAPE.search(line) else line
 
 
-# What PyTorch does half of, or nothing, where it may not look at history.
-HISTORY_OR_SHAPE = re.compile(r"grad|detach_|\bt_|squeeze_|transpose_|swapaxes_")
+# What PyTorch does half of, or nothing, where it may not look at history: a gradient is not turned back, or refused.
+SHAPE = re.compile(r"\bt_|squeeze_|transpose_|swapaxes_")
+HISTORY_OR_SHAPE = re.compile(rf"grad|detach_|{SHAPE.pattern}")
 
 
 def in_place(w: "Writer", e: Shaped, pool: Sequence[Shaped]) -> str:

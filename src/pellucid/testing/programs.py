@@ -294,8 +294,11 @@ def against_copies(program: Program, names: Namespace) -> str | None:
 def against_differences(program: Program, names: Namespace) -> str | None:
     """Compare with central differences along a random direction, unless a kink is near or something is hidden.
 
-    A line that is refused may have written to a leaf: the gradient belongs to the new value, a difference to the old.
+    A line that is refused may have written first, to a leaf or to what a view looks at (a custom Function does): the
+    gradient belongs to the new value, a difference to the old.
     """
+    if any("Bump" in program.lines[number] for number in names.refused if number < len(program.lines)):
+        return None
     written = any(not _equal(_numbers(leaf), program.value(name)) for name, leaf in names.leaves.items())
     if HIDDEN.search("\n".join(program.lines)) or (names.refused and written):
         return None
