@@ -19,12 +19,12 @@ memory, and 2 to 4 % if only another array is shared (bench/run.py --shared).
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import starmap
 from math import isqrt
 from operator import eq
-from typing import Any, TypeVar
+from typing import Any
 from weakref import getweakrefcount
 
 import numpy as np
@@ -41,7 +41,6 @@ MOMENT = 8  # births after a node has kept an array in which some elements stand
 MOST_MARKS, FEW_MARKS = 8, 2  # contents of an array that are remembered, and of one that is not tiny
 CALM = 8  # walks that must find all shared memory unchanged before it is compared as a whole
 Read = Callable[[], bytes]
-Entry = TypeVar("Entry")
 
 # References to an array that only its tensor holds: those of the tensor, of the caller, which passes it to expose, and
 # of the name `owner` there; expose passes it to getrefcount.
@@ -257,16 +256,10 @@ def claimed(exposure: Exposure) -> bool:
 
 def claim_young() -> None:
     """Look whether the memory that has come from outside is ours by now."""
-    for exposure in drained(YOUNG):
-        claimed(exposure)
-
-
-def drained(ledger: dict[int, Entry]) -> Iterator[Entry]:
-    """All that stands in a ledger, taken out one by one: other threads and arrays that die change it meanwhile."""
-    for key in list(ledger):
-        entry = ledger.pop(key, None)
-        if entry is not None:
-            yield entry
+    for key in list(YOUNG):
+        exposure = YOUNG.pop(key, None)  # other threads and arrays that die take entries out meanwhile
+        if exposure is not None:
+            claimed(exposure)
 
 
 def expose(array: np.ndarray, new: bool = False, by_root: bool = False) -> None:

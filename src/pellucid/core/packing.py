@@ -12,13 +12,6 @@ from pellucid.core.tensor import Leaf, Node, Tensor, extra_of, wrap
 from pellucid.errors import explain
 
 
-def kept_arrays(saved: Any) -> list[np.ndarray]:
-    """Every ndarray among the arguments that a node keeps for its rules, also inside other kinds of array."""
-    if isinstance(saved, (tuple, list)):
-        return [array for part in saved for array in kept_arrays(part)]
-    return memory_of(saved)
-
-
 def note_exposed(node: Node) -> None:
     """Mark kept arrays whose memory a NumPy array outside shares."""
     if not (exposure.DUE and exposure.rest(node.born)):
